@@ -1,0 +1,45 @@
+# Every target works as the first command in a fresh clone: it creates .venv
+# and installs the extras it needs. PYTHON chooses the interpreter (>= 3.11).
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint typecheck bench docs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+demo: $(VENV)/.installed-cli,plots ## fit the Gaussian donut and draw it
+	$(BIN)/kcdo demo
+
+test: $(VENV)/.installed-test ## run the tests and doctests with coverage
+	$(BIN)/python -m pytest --cov
+
+lint: $(VENV)/.installed-lint ## check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+typecheck: $(VENV)/.installed-all,lint ## check the types
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-all ## measure speed
+	$(BIN)/python benchmarks/speed.py
+
+docs: $(VENV)/.installed-all,docs ## build the documentation into docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+clean: ## remove .venv and everything built
+	rm -rf $(VENV) build dist docs/_build docs/generated kcdo-demo
+	rm -rf .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One stamp per set of extras: repeated runs cost nothing, and a changed
+# pyproject.toml installs again. The stem is the comma-separated set.
+$(VENV)/.installed-%: pyproject.toml src/kcdo/_version.py | $(BIN)/pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	@touch "$@"
+
+$(BIN)/pip:
+	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,31 @@
+"""Sphinx configuration."""
+
+from kcdo._version import __version__
+
+project = "kcdo"
+author = "The kcdo developers"
+copyright = "2026, The kcdo developers"
+release = version = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build"]
+
+myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # the numpydoc sections already state the types
+napoleon_numpy_docstring = True
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"kcdo {__version__}"
+html_show_sourcelink = False

@@ -1,0 +1,157 @@
+"""kcdo: conditional densities as kernel operators.
+
+Names are loaded when first used, so that ``import kcdo`` and ``kcdo --help`` are instant.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from kcdo._version import __version__
+
+if TYPE_CHECKING:
+    from kcdo.datasets import Donut, make_donut
+    from kcdo.distributions import ConditionalDistribution, HighestDensityRegion
+    from kcdo.embeddings import GaussianEmbedding, MeanEmbedding, SampleEmbedding, mmd
+    from kcdo.errors import (
+        AccuracyWarning,
+        InvalidInputError,
+        InvalidTypeError,
+        KcdoError,
+        KcdoWarning,
+        SignedDensityError,
+        SupportWarning,
+    )
+    from kcdo.estimators import (
+        ConditionalDensityOperator,
+        ConditionalMeanOperator,
+        DensityReconstruction,
+        FitReport,
+        ReconstructedDensity,
+        reconstruct,
+    )
+    from kcdo.inputs import GaussianInput, SampleInput
+    from kcdo.kernels import (
+        Adapter,
+        Categorical,
+        DensityKernel,
+        Gaussian,
+        Kernel,
+        Laplace,
+        Matern,
+        Periodic,
+        Product,
+        Sum,
+        with_median_scales,
+    )
+    from kcdo.linalg import IteratedTikhonov, PrintedForm, SpectralCutoff, Tikhonov
+    from kcdo.measures import QuasiRandomBox, Sample, UniformBox
+    from kcdo.regularisation import (
+        CorrectedScheme,
+        PowerScheme,
+        PrintedScheme,
+        finite_sample_bound,
+    )
+
+_HOMES = {
+    "datasets": ("Donut", "make_donut"),
+    "distributions": ("ConditionalDistribution", "HighestDensityRegion"),
+    "embeddings": ("GaussianEmbedding", "MeanEmbedding", "SampleEmbedding", "mmd"),
+    "errors": (
+        "AccuracyWarning",
+        "InvalidInputError",
+        "InvalidTypeError",
+        "KcdoError",
+        "KcdoWarning",
+        "SignedDensityError",
+        "SupportWarning",
+    ),
+    "estimators": (
+        "ConditionalDensityOperator",
+        "ConditionalMeanOperator",
+        "DensityReconstruction",
+        "FitReport",
+        "ReconstructedDensity",
+        "reconstruct",
+    ),
+    "inputs": ("GaussianInput", "SampleInput"),
+    "kernels": (
+        "Adapter",
+        "Categorical",
+        "DensityKernel",
+        "Gaussian",
+        "Kernel",
+        "Laplace",
+        "Matern",
+        "Periodic",
+        "Product",
+        "Sum",
+        "with_median_scales",
+    ),
+    "linalg": ("IteratedTikhonov", "PrintedForm", "SpectralCutoff", "Tikhonov"),
+    "measures": ("QuasiRandomBox", "Sample", "UniformBox"),
+    "regularisation": ("CorrectedScheme", "PowerScheme", "PrintedScheme", "finite_sample_bound"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "AccuracyWarning",
+    "Adapter",
+    "Categorical",
+    "ConditionalDensityOperator",
+    "ConditionalDistribution",
+    "ConditionalMeanOperator",
+    "CorrectedScheme",
+    "DensityKernel",
+    "DensityReconstruction",
+    "Donut",
+    "FitReport",
+    "Gaussian",
+    "GaussianEmbedding",
+    "GaussianInput",
+    "HighestDensityRegion",
+    "InvalidInputError",
+    "InvalidTypeError",
+    "IteratedTikhonov",
+    "KcdoError",
+    "KcdoWarning",
+    "Kernel",
+    "Laplace",
+    "Matern",
+    "MeanEmbedding",
+    "Periodic",
+    "PowerScheme",
+    "PrintedForm",
+    "PrintedScheme",
+    "Product",
+    "QuasiRandomBox",
+    "ReconstructedDensity",
+    "Sample",
+    "SampleEmbedding",
+    "SampleInput",
+    "SignedDensityError",
+    "SpectralCutoff",
+    "Sum",
+    "SupportWarning",
+    "Tikhonov",
+    "UniformBox",
+    "__version__",
+    "finite_sample_bound",
+    "make_donut",
+    "mmd",
+    "reconstruct",
+    "with_median_scales",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return import_module(f"kcdo.{name}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'kcdo' has no attribute {name!r}")
+    value = getattr(import_module(f"kcdo.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,19 @@
+"""Entry point of the command ``kcdo``."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line, or say what to install when its extra is missing."""
+    try:
+        from kcdo._commands import app
+    except ModuleNotFoundError as error:
+        if error.name != "typer":
+            raise
+        print('The command line needs an extra: pip install "kcdo[cli]"', file=sys.stderr)
+        raise SystemExit(2) from None
+    app()

@@ -1,0 +1,26 @@
+"""What a prediction is: node masses, a layout that gives them meaning, and the questions."""
+
+from kcdo.distributions.conditional import ConditionalDistribution, HighestDensityRegion
+from kcdo.distributions.grid import GridLayout
+from kcdo.distributions.layouts import Layout
+from kcdo.distributions.mixture import MixtureLayout
+from kcdo.distributions.positivity import POSITIVITY, Positivity, make_positive
+from kcdo.measures import Grid, Measure
+
+
+def layout_of(measure: Measure) -> Layout:
+    """Return the layout of densities on the nodes of a measure."""
+    return GridLayout(measure) if isinstance(measure, Grid) else MixtureLayout.of(measure)
+
+
+__all__ = [
+    "POSITIVITY",
+    "ConditionalDistribution",
+    "GridLayout",
+    "HighestDensityRegion",
+    "Layout",
+    "MixtureLayout",
+    "Positivity",
+    "layout_of",
+    "make_positive",
+]

@@ -1,0 +1,327 @@
+"""ConditionalDistribution: what a prediction is. Condition, then query."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kcdo.distributions.layouts import Layout
+from kcdo.distributions.summary import Summary
+from kcdo.errors import InvalidInputError, KcdoWarning, SignedDensityError
+
+Array = NDArray[np.floating]
+
+_CHUNK_ELEMENTS = 1 << 22  # masses held at a time: 32 MiB
+_CACHE_ELEMENTS = 1 << 22
+
+
+class MassSource(Protocol):
+    """Where the node masses of each query come from."""
+
+    @property
+    def layout(self) -> Layout:
+        """What the masses mean."""
+
+    @property
+    def signed(self) -> bool:
+        """Whether masses may be negative."""
+
+    def __len__(self) -> int:
+        """Return the number of queries."""
+
+    def masses(self, rows: NDArray[np.integer]) -> Array:
+        """Return the masses of some queries, (len(rows), M)."""
+
+
+@dataclass(frozen=True)
+class HighestDensityRegion:
+    """The smallest region that holds ``coverage`` of the probability.
+
+    Attributes
+    ----------
+    coverage, density_level, volume : float
+        The region is where the density is at least ``density_level``.
+    intervals : (n, 2) array or None
+        Its intervals, for 1-D outputs on a grid.
+    """
+
+    coverage: float
+    density_level: float
+    volume: float
+    intervals: Array | None
+    _pdf: Callable[[ArrayLike], Array]
+
+    def contains(self, y: ArrayLike) -> NDArray[np.bool_]:
+        """Whether each point, (G,) or (G, d), lies in the region."""
+        return self._pdf(y)[0] >= self.density_level * (1 - 1e-12)
+
+
+class ConditionalDistribution:
+    """The distributions p(y | x_q) of Q queries, computed when asked, in chunks.
+
+    Axes: Q queries, G points, d output dimensions; a trailing d axis is absent when the outputs
+    were 1-D. On grids the density is 0 outside the box.
+    """
+
+    def __init__(
+        self, source: MassSource, *, flat: bool, rows: NDArray[np.integer] | None = None
+    ) -> None:
+        self._source = source
+        self._flat = flat
+        self._rows = np.arange(len(source)) if rows is None else rows
+        self._kept: Array | None = None
+
+    def pdf(self, y: ArrayLike) -> Array:
+        """Density of every query at every y (G,) or (G, d): (Q, G)."""
+        matrix = self._layout.pdf_matrix(self._points(y))
+        return self._map(lambda masses: np.asarray(masses @ matrix))
+
+    def logpdf(self, y: ArrayLike) -> Array:
+        """Logarithm of :meth:`pdf`; -inf where the density is 0."""
+        self._need_positive("logpdf")
+        return _log(self.pdf(y))
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """P(Y <= y) of every query at every y, (Q, G); the joint cdf for d > 1."""
+        self._need_positive("cdf")
+        matrix = self._layout.cdf_matrix(self._points(y))
+        return np.clip(self._map(lambda masses: masses @ matrix), 0.0, 1.0)
+
+    def logpdf_pairs(self, Y: ArrayLike) -> Array:
+        """Log density of query i at Y[i], (Q,)."""
+        self._need_positive("logpdf_pairs")
+        return self.summary(["logpdf"], Y)["logpdf"]
+
+    def mean(self) -> Array:
+        """Conditional mean, (Q,) or (Q, d)."""
+        return self.summary(["mean"])["mean"]
+
+    def var(self) -> Array:
+        """Conditional variance, (Q,) or (Q, d)."""
+        return self.summary(["var"])["var"]
+
+    def std(self) -> Array:
+        """Conditional standard deviation, (Q,) or (Q, d)."""
+        return self.summary(["sd"])["sd"]
+
+    def mode(self) -> Array:
+        """Place of the highest density, (Q,) or (Q, d)."""
+        return self.summary(["mode"])["mode"]
+
+    def cov(self) -> Array:
+        """Conditional covariance matrix, (Q, d, d)."""
+        _, first, second = self._layout.moments()
+        d = self._layout.dim
+
+        def covariance(masses: Array) -> Array:
+            mean = masses @ first
+            square = masses @ second.reshape(len(second), -1)
+            return square.reshape(-1, d, d) - mean[:, :, None] * mean[:, None, :]
+
+        return self._map(covariance)
+
+    def quantile(self, q: ArrayLike) -> Array:
+        """Quantiles of each marginal: (Q, len(q)), scalar q -> (Q,); trailing d axis for d > 1."""
+        self._need_positive("quantile")
+        levels = np.atleast_1d(np.asarray(q, dtype=float))
+        if levels.ndim != 1 or not np.all((levels >= 0) & (levels <= 1)):
+            raise InvalidInputError(f"quantile levels must lie in [0, 1]; got {q!r}.")
+        values = self._map(lambda masses: self._layout.quantile(masses, levels))
+        values = values[..., 0] if self._flat else values
+        return values[:, 0] if np.ndim(q) == 0 else values
+
+    def interval(self, level: float) -> Array:
+        """Equal-tailed interval, (Q, 2); (Q, 2, d) for d > 1."""
+        level = _coverage(level)
+        return self.quantile([0.5 - level / 2, 0.5 + level / 2])
+
+    def hpd(self, level: float) -> list[HighestDensityRegion]:
+        """Region of highest density of each query; exact in 1-D, else to the grid's resolution."""
+        self._need_positive("hpd")
+        level = _coverage(level)
+        shapes = [s for chunk in self._chunks() for s in self._layout.regions(chunk, level)]
+        return [
+            HighestDensityRegion(level, s.density_level, s.volume, s.intervals, self[i].pdf)
+            for i, s in enumerate(shapes)
+        ]
+
+    def entropy(self) -> Array:
+        """Differential entropy -E log p(Y | x), (Q,)."""
+        self._need_positive("entropy")
+        return self._map(self._layout.entropy)
+
+    def sample(
+        self, n: int, random_state: int | np.random.Generator | np.random.RandomState | None = None
+    ) -> Array:
+        """``n`` exact draws of each query, (Q, n) or (Q, n, d)."""
+        self._need_positive("sample")
+        if n < 1:
+            raise InvalidInputError(f"the number of draws must be >= 1; got {n}.")
+        if isinstance(random_state, np.random.RandomState):
+            random_state = int(random_state.randint(2**31))
+        rng = np.random.default_rng(random_state)
+        uniforms = self._layout.dim + 1  # consumed query by query: chunking changes nothing
+        draws = self._map(
+            lambda masses: self._layout.sample(masses, rng.random((len(masses), n, uniforms)))
+        )
+        return draws[..., 0] if self._flat else draws
+
+    def expect(self, g: Callable[[Array], ArrayLike]) -> Array:
+        """E[g(Y) | x], (Q,) or (Q, k), for g that maps (G,) or (G, d) to (G,) or (G, k)."""
+        scalar = False
+
+        def matrix_valued(points: Array) -> Array:
+            nonlocal scalar
+            values = np.asarray(g(points[:, 0] if self._flat else points), dtype=float)
+            scalar = values.ndim == 1
+            if values.shape[:1] != points.shape[:1] or values.ndim > 2:
+                raise InvalidInputError(
+                    f"g must map {len(points)} points to ({len(points)},) or ({len(points)}, k) "
+                    f"values; it returned shape {values.shape}."
+                )
+            return values.reshape(len(points), -1)
+
+        integrals = self._layout.integrals(matrix_valued)
+        values = self._map(lambda masses: masses @ integrals)
+        return values[:, 0] if scalar else values
+
+    def summary(self, columns: Sequence[str], Y: ArrayLike | None = None) -> dict[str, Array]:
+        """Columns such as mean, sd, var, mode, q05, q50, logpdf, in one pass over the queries.
+
+        ``qNN`` is the quantile of NN per cent (``q2.5`` works); ``logpdf`` needs ``Y``, one row
+        per query.
+        """
+        recipe = Summary(self._layout, columns)
+        if recipe.needs_positive:
+            self._need_positive(", ".join(columns))
+        pairs = None if Y is None else self._pairs(Y)
+        if recipe.needs_outputs and pairs is None:
+            raise InvalidInputError('summary of "logpdf" needs Y: one output per query.')
+        parts: list[dict[str, Array]] = []
+        start = 0
+        for masses in self._chunks():
+            rows = slice(start, start + len(masses))
+            parts.append(recipe.compute(masses, None if pairs is None else pairs[rows]))
+            start += len(masses)
+        joined = {name: np.concatenate([p[name] for p in parts]) for name in columns}
+        self._flag_negative_variance(joined)
+        return {k: v[..., 0] if self._flat and v.ndim == 2 else v for k, v in joined.items()}
+
+    def marginal(self, dims: int | Sequence[int]) -> "ConditionalDistribution":
+        """Distribution of some output columns; an int gives a 1-D distribution without d axis."""
+        flat = isinstance(dims, int | np.integer)
+        columns = [int(dims)] if flat else [int(i) for i in dims]  # type: ignore[arg-type,union-attr]
+        d = self._layout.dim
+        if (
+            not columns
+            or any(not -d <= c < d for c in columns)
+            or len({c % d for c in columns}) < len(columns)
+        ):
+            raise InvalidInputError(
+                f"marginal: dims must be distinct columns below {d}; got {dims}."
+            )
+        source = _MarginalSource(self._source, [c % d for c in columns])
+        return ConditionalDistribution(source, flat=flat, rows=self._rows)
+
+    def __getitem__(self, index: int | slice | NDArray) -> "ConditionalDistribution":
+        rows = np.atleast_1d(self._rows[index])
+        new = ConditionalDistribution(self._source, flat=self._flat, rows=rows)
+        if self._kept is not None:
+            new._kept = self._kept[np.atleast_1d(np.arange(len(self))[index])]
+        return new
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator["ConditionalDistribution"]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"ConditionalDistribution({len(self)} queries, {self._layout.dim} outputs)"
+
+    @property
+    def _layout(self) -> Layout:
+        return self._source.layout
+
+    def _chunks(self) -> Iterator[Array]:
+        """Yield the masses of consecutive queries; small results are kept for the next question."""
+        if self._kept is None and len(self) * self._layout.n_nodes <= _CACHE_ELEMENTS:
+            self._kept = self._source.masses(self._rows)
+        if self._kept is not None:
+            yield self._kept
+            return
+        step = max(1, _CHUNK_ELEMENTS // self._layout.n_nodes)
+        for start in range(0, len(self), step):
+            yield self._source.masses(self._rows[start : start + step])
+
+    def _map(self, answer: Callable[[Array], Array]) -> Array:
+        return np.concatenate([answer(masses) for masses in self._chunks()])
+
+    def _points(self, y: ArrayLike) -> Array:
+        points = np.asarray(y, dtype=float)
+        d = self._layout.dim
+        if points.ndim <= 1 and d == 1:
+            points = points.reshape(-1, 1)
+        elif points.ndim == 1 and len(points) == d:
+            points = points[None]
+        if points.ndim != 2 or points.shape[1] != d:
+            raise InvalidInputError(
+                f"points must be (G, {d}){' or (G,)' if d == 1 else ''}; got {np.shape(y)}."
+            )
+        if np.any(np.isnan(points)):
+            raise InvalidInputError("points contain NaN.")
+        return points
+
+    def _pairs(self, Y: ArrayLike) -> Array:
+        points = self._points(Y)
+        if len(points) != len(self):
+            raise InvalidInputError(
+                f"Y must have one row per query: {len(self)} queries, {len(points)} rows."
+            )
+        return points
+
+    def _need_positive(self, what: str) -> None:
+        if self._source.signed:
+            raise SignedDensityError(
+                f'{what} is not defined for positivity="signed", whose density may be negative: '
+                'use positivity="project" or "clip".'
+            )
+
+    def _flag_negative_variance(self, joined: dict[str, Any]) -> None:
+        if any(np.any(np.isnan(joined[name])) for name in ("var", "sd") if name in joined):
+            warnings.warn(
+                "a signed density has a negative variance here; it is returned as NaN. Use "
+                'positivity="project" for a proper density.',
+                KcdoWarning,
+                stacklevel=4,
+            )
+
+
+class _MarginalSource:
+    """Masses summed over the columns that are not asked for."""
+
+    def __init__(self, source: MassSource, dims: list[int]) -> None:
+        self._source = source
+        self.signed = source.signed
+        self.layout, self._fold = source.layout.marginal(dims)
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def masses(self, rows: NDArray[np.integer]) -> Array:
+        """Return the marginal masses of some queries."""
+        return self._fold(self._source.masses(rows))
+
+
+def _log(values: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.log(values)
+
+
+def _coverage(level: float) -> float:
+    if not 0 < level < 1:
+        raise InvalidInputError(f"level must lie between 0 and 1; got {level!r}.")
+    return float(level)

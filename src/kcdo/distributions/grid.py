@@ -1,0 +1,208 @@
+"""Distributions on a regular grid: the multilinear interpolant of the node densities.
+
+Node j carries the bump π_j · Π_i hat(y_i): a triangle between its neighbours and, beyond the
+outermost nodes, flat up to the edge of the box half a cell away. Every bump has mass 1, the density
+at a node is π_j / cell volume, and nothing lies outside the box.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, kron
+
+from kcdo.distributions import piecewise
+from kcdo.distributions.layouts import Array, Layout, Matrix, Quadrature, RegionShape, choose_nodes
+from kcdo.measures import Grid
+
+_FINEST_REGION_CELLS = 400_000
+
+
+class GridLayout(Layout):
+    """Multilinear densities on the box of a :class:`~kcdo.measures.Grid`."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+        self.dim = grid.dim
+        self.n_nodes = grid.n_nodes
+
+    def pdf_matrix(self, points: Array) -> Matrix:
+        """Return the density of every bump at every point; 0 outside the box."""
+        corners = [self._interpolation(i, points[:, i]) for i in range(self.dim)]
+        index, share = corners[0]
+        for axis in range(1, self.dim):  # all 2^d corners of the cell of each point
+            next_index, next_share = corners[axis]
+            index = index[:, :, None] * self.grid.shape[axis] + next_index[:, None, :]
+            share = share[:, :, None] * next_share[:, None, :]
+            index, share = index.reshape(len(points), -1), share.reshape(len(points), -1)
+        share = np.where(self.grid.outside(points)[:, None], 0.0, share / self.grid.cell_volume)
+        starts = np.arange(len(points) + 1) * index.shape[1]
+        shape = (len(points), self.n_nodes)
+        return csr_matrix((share.ravel(), index.ravel(), starts), shape=shape).T
+
+    def cdf_matrix(self, points: Array) -> Array:
+        """Return the joint cdf of every bump: a product over the axes."""
+        out = np.ones((1, len(points)))
+        for i in range(self.dim):
+            axis = self._hat_cdf(i, points[:, i])
+            out = (out[:, None, :] * axis[None, :, :]).reshape(-1, len(points))
+        return out
+
+    def moments(self) -> tuple[Array, Array, Array]:
+        """Return the closed-form moments of the bumps about the centre of the box."""
+        centre = 0.5 * (self.grid.lower + self.grid.upper)
+        first = self.grid.nodes - centre
+        spread = np.empty_like(first)
+        for i, (h, m) in enumerate(zip(self.grid.spacing, self.grid.shape, strict=True)):
+            place = self._axis_index(i)
+            leftmost, rightmost = place == 0, place == m - 1
+            # a hat has E t² = h²/6; one that is flat over half a cell has h²/8 and E t = ±h/24
+            shift = (h / 24) * (leftmost.astype(float) - rightmost)
+            squared = np.where(leftmost | rightmost, h * h / 8, h * h / 6)
+            first[:, i] += shift
+            spread[:, i] = squared - shift**2
+        second = first[:, :, None] * first[:, None, :]
+        np.einsum("mdd->md", second)[:] += spread
+        return centre, first, second
+
+    def quadrature(self) -> Quadrature:
+        """Return Gauss points within the cells: exact where the integrand is a low polynomial."""
+        order = {1: 4, 2: 2}.get(self.dim, 1)
+        places, weights = np.polynomial.legendre.leggauss(order)
+        axes, axis_weights, bumps = [], [], []
+        for i in range(self.dim):
+            knots = self._knots(i)
+            half = 0.5 * np.diff(knots)
+            middle = 0.5 * (knots[1:] + knots[:-1])
+            axes.append((middle[:, None] + half[:, None] * places).ravel())
+            axis_weights.append((half[:, None] * weights).ravel())
+            bumps.append(self._axis_layout(i).pdf_matrix(axes[-1][:, None]))
+        points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dim)
+        product = reduce(np.multiply.outer, axis_weights).ravel()
+        return Quadrature(points, product, reduce(lambda a, b: kron(a, b, format="csr"), bumps))
+
+    def integrals(self, g: Callable[[Array], Array]) -> Array:
+        """Return ∫ g over each bump by :meth:`quadrature`."""
+        rule = self.quadrature()
+        return rule.bumps @ (rule.weights[:, None] * g(rule.points))
+
+    def entropy(self, masses: Array) -> Array:
+        """Return -∫ p log p by :meth:`quadrature`."""
+        rule = self.quadrature()
+        density = masses @ rule.bumps
+        logs = np.log(np.where(density > 0, density, 1.0))
+        return -(density * logs) @ rule.weights
+
+    def mode(self, masses: Array) -> Array:
+        """Return the node of highest density: a multilinear function peaks at a node."""
+        return self.grid.nodes[np.argmax(masses, axis=1)]
+
+    def quantile(self, masses: Array, q: Array) -> Array:
+        """Return the exact quantiles of each marginal."""
+        out = np.empty((len(masses), len(q), self.dim))
+        for i in range(self.dim):
+            heights = self._axis_heights(i, masses)
+            out[:, :, i] = piecewise.quantiles(self._knots(i), heights, q)
+        return out
+
+    def sample(self, masses: Array, uniforms: Array) -> Array:
+        """Return exact draws: choose a node, then add the noise of its bump."""
+        chosen = choose_nodes(masses, uniforms[:, :, 0])
+        places = np.unravel_index(chosen, self.grid.shape)
+        draws = np.empty((*chosen.shape, self.dim))
+        for i, (h, m) in enumerate(zip(self.grid.spacing, self.grid.shape, strict=True)):
+            noise = _hat_noise(uniforms[:, :, i + 1], places[i] == 0, places[i] == m - 1)
+            draws[:, :, i] = self.grid.axes[i][places[i]] + h * noise
+        return draws
+
+    def regions(self, masses: Array, coverage: float) -> list[RegionShape]:
+        """Return the regions of highest density: exact in 1-D, by fine cells otherwise."""
+        if self.dim > 1:
+            return [self._region_by_cells(row, coverage) for row in masses]
+        knots, heights = self._knots(0), self._axis_heights(0, masses)
+        shapes = []
+        for row, level in zip(
+            heights, piecewise.density_level(knots, heights, coverage), strict=True
+        ):
+            intervals = piecewise.intervals_above(knots, row, level)
+            volume = float(np.diff(intervals, axis=1).sum())
+            shapes.append(RegionShape(float(level), volume, intervals))
+        return shapes
+
+    def marginal(self, dims: Sequence[int]) -> tuple[Layout, Callable[[Array], Array]]:
+        """Return the grid of some axes; masses are summed over the others."""
+        shape, order = self.grid.shape, list(dims)
+        others = tuple(1 + i for i in range(self.dim) if i not in order)
+        kept = [i for i in range(self.dim) if i in order]
+        axes = [0, *(1 + kept.index(i) for i in order)]
+
+        def fold(masses: Array) -> Array:
+            summed = masses.reshape(len(masses), *shape).sum(axis=others)
+            return summed.transpose(axes).reshape(len(masses), -1)
+
+        return GridLayout(self.grid.marginal(order)), fold
+
+    def _region_by_cells(self, row: Array, coverage: float) -> RegionShape:
+        """Sort fine cells by the density at their centres, and take the highest."""
+        refine = max(1, int((_FINEST_REGION_CELLS / self.n_nodes) ** (1 / self.dim)))
+        refine = min(refine, 4)
+        fine = Grid(self.grid.lower, self.grid.upper, tuple(m * refine for m in self.grid.shape))
+        axes = [self._axis_layout(i).pdf_matrix(axis[:, None]) for i, axis in enumerate(fine.axes)]
+        density = row @ reduce(lambda a, b: kron(a, b, format="csr"), axes)
+        descending = np.sort(density)[::-1]
+        mass = np.cumsum(descending)
+        count = int(np.searchsorted(mass, coverage * mass[-1])) + 1
+        level = float(descending[min(count, len(descending)) - 1])
+        return RegionShape(level, count * fine.cell_volume, None)
+
+    def _knots(self, axis: int) -> Array:
+        return np.concatenate(
+            [[self.grid.lower[axis]], self.grid.axes[axis], [self.grid.upper[axis]]]
+        )
+
+    def _axis_heights(self, axis: int, masses: Array) -> Array:
+        """Return the density of one marginal at its knots, (Q, m + 2)."""
+        if self.dim > 1:
+            masses = self.marginal([axis])[1](masses)
+        return masses[:, _clamped(self.grid.shape[axis])] / self.grid.spacing[axis]
+
+    def _axis_layout(self, axis: int) -> "GridLayout":
+        return GridLayout(self.grid.marginal([axis])) if self.dim > 1 else self
+
+    def _axis_index(self, axis: int) -> NDArray[np.integer]:
+        """Return the position of every node along one axis."""
+        return np.unravel_index(np.arange(self.n_nodes), self.grid.shape)[axis]
+
+    def _interpolation(self, axis: int, y: Array) -> tuple[NDArray[np.integer], Array]:
+        """Return the two neighbouring nodes of each y and their shares, (G, 2) each."""
+        m = self.grid.shape[axis]
+        place = (y - self.grid.lower[axis]) / self.grid.spacing[axis] - 0.5
+        place = np.clip(place, 0.0, m - 1.0)
+        left = np.minimum(place.astype(int), m - 2)
+        share = place - left
+        return np.stack([left, left + 1], axis=1), np.stack([1.0 - share, share], axis=1)
+
+    def _hat_cdf(self, axis: int, y: Array) -> Array:
+        """Return the cdf of each hat of one axis at each y, (m, G)."""
+        m, h = self.grid.shape[axis], self.grid.spacing[axis]
+        t = np.clip((y[None, :] - self.grid.axes[axis][:, None]) / h, -1.0, 1.0)
+        values = np.where(t < 0, 0.5 * (1 + t) ** 2, 1.0 - 0.5 * (1 - t) ** 2)
+        flat = np.clip(t, -0.5, 0.5) + 0.5
+        values[0] = np.where(t[0] < 0, flat[0], values[0])
+        values[m - 1] = np.where(t[m - 1] > 0, flat[m - 1], values[m - 1])
+        return values
+
+
+def _clamped(m: int) -> NDArray[np.integer]:
+    """Return the node whose density holds at each knot: edge, nodes, edge."""
+    return np.clip(np.arange(-1, m + 1), 0, m - 1)
+
+
+def _hat_noise(u: Array, leftmost: NDArray[np.bool_], rightmost: NDArray[np.bool_]) -> Array:
+    """Invert the cdf of a hat of half-width 1; its outer half is uniform at the edges."""
+    left = u < 0.5
+    triangle = np.where(
+        left, np.sqrt(2.0 * u) - 1.0, 1.0 - np.sqrt(np.maximum(2.0 * (1.0 - u), 0.0))
+    )
+    return np.where((left & leftmost) | (~left & rightmost), u - 0.5, triangle)

@@ -1,0 +1,92 @@
+"""What a vector of node masses means as a distribution.
+
+A layout turns masses π (Q, M), one row per distribution, into answers. Most answers are linear in
+the masses, so the layout gives a matrix: ``pdf = masses @ layout.pdf_matrix(points)``.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating]
+Matrix = Any  # a NumPy array or a SciPy sparse matrix
+
+
+@dataclass(frozen=True)
+class Quadrature:
+    """Points and weights for integrals dy, and the density of each node's bump there."""
+
+    points: Array  # (G, d)
+    weights: Array  # (G,)
+    bumps: Matrix  # (M, G)
+
+
+class Layout(ABC):
+    """Nodes, and the bump of probability that each carries."""
+
+    dim: int
+    n_nodes: int
+
+    @abstractmethod
+    def pdf_matrix(self, points: Array) -> Matrix:
+        """Return the density of every bump at every point (G, d), (M, G)."""
+
+    @abstractmethod
+    def cdf_matrix(self, points: Array) -> Array:
+        """Return P(bump <= point in every column), (M, G)."""
+
+    @abstractmethod
+    def moments(self) -> tuple[Array, Array, Array]:
+        """Return a centre c (d,), and each bump's E[y-c] (M, d) and E[(y-c)(y-c)ᵀ] (M, d, d)."""
+
+    @abstractmethod
+    def integrals(self, g: Callable[[Array], Array]) -> Array:
+        """Return ∫ g over each bump, (M, k), for g that maps (G, d) to (G, k)."""
+
+    @abstractmethod
+    def entropy(self, masses: Array) -> Array:
+        """Return -∫ p log p, (Q,)."""
+
+    @abstractmethod
+    def mode(self, masses: Array) -> Array:
+        """Return the place of the highest density, (Q, d)."""
+
+    @abstractmethod
+    def quantile(self, masses: Array, q: Array) -> Array:
+        """Return the quantiles of each marginal, (Q, k, d)."""
+
+    @abstractmethod
+    def sample(self, masses: Array, uniforms: Array) -> Array:
+        """Return draws (Q, n, d) made of independent uniforms (Q, n, d + 1)."""
+
+    @abstractmethod
+    def regions(self, masses: Array, coverage: float) -> list["RegionShape"]:
+        """Return the region of highest density of each distribution."""
+
+    @abstractmethod
+    def marginal(self, dims: Sequence[int]) -> tuple["Layout", Callable[[Array], Array]]:
+        """Return the layout of some columns, and the map of masses to it."""
+
+
+@dataclass(frozen=True)
+class RegionShape:
+    """Density level and volume of a region, and in 1-D its intervals (n, 2)."""
+
+    density_level: float
+    volume: float
+    intervals: Array | None
+
+
+def choose_nodes(masses: Array, uniforms: Array) -> NDArray[np.integer]:
+    """Return the node of each draw, (Q, n), by inverting the cumulated masses."""
+    total = np.cumsum(masses, axis=1)
+    total /= total[:, -1:]
+    offsets = 2.0 * np.arange(len(masses))[:, None]
+    flat = (total + offsets).ravel()
+    found = np.searchsorted(flat, uniforms + offsets, side="right")
+    found -= masses.shape[1] * np.arange(len(masses))[:, None]
+    return np.clip(found, 0, masses.shape[1] - 1)

@@ -1,0 +1,29 @@
+"""Exceptions and warnings; each derives from the built-in that fits."""
+
+
+class KcdoError(Exception):
+    """Base of every error that kcdo raises on purpose."""
+
+
+class InvalidInputError(KcdoError, ValueError):
+    """Data or a parameter is not usable; the message says which, why and what to do."""
+
+
+class InvalidTypeError(KcdoError, TypeError):
+    """An argument is of a kind that the call cannot use."""
+
+
+class SignedDensityError(KcdoError, ValueError):
+    """The question has no answer for a density that may be negative."""
+
+
+class KcdoWarning(UserWarning):
+    """Base of every warning of kcdo."""
+
+
+class SupportWarning(KcdoWarning):
+    """A visible share of the outputs lies outside the support of the reference measure."""
+
+
+class AccuracyWarning(KcdoWarning):
+    """A numerical approximation is coarser than usual; the message says how to refine it."""

@@ -1,0 +1,80 @@
+"""What the estimators share: encoding of inputs, and checks of parameters."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from kcdo.distributions import POSITIVITY
+from kcdo.errors import InvalidInputError, InvalidTypeError
+from kcdo.inputs import GaussianInput, SampleInput
+from kcdo.kernels import Kernel, as_kernel
+from kcdo.linalg import Filter
+from kcdo.measures import Reference
+from kcdo.regularisation import Scheme
+from kcdo.systems import Groups
+from kcdo.validation import InputEncoder, check_outputs, check_weights, default_kernel
+
+Array = NDArray[np.floating]
+
+
+class ConditionalEstimator(BaseEstimator):
+    """What both operators share: encoding inputs, weights, queries."""
+
+    kernel_x: Any
+    _encoder: InputEncoder
+
+    def _encode(self, X: Any, Y: Any, sample_weight: Any) -> tuple[Groups, Array, bool]:
+        """Check the training data and return them without rows of weight 0."""
+        kernel = default_kernel(X) if self.kernel_x is None else as_kernel(self.kernel_x)
+        encoder = InputEncoder(kernel)
+        inputs = encoder.fit(self, X)
+        outputs, flat = check_outputs(Y, len(inputs))
+        weights = check_weights(sample_weight, len(inputs))
+        used = weights > 0
+        self._encoder = encoder
+        return Groups.of(inputs[used], weights[used]), outputs[used], flat
+
+    def _queries(self, X: Any) -> NDArray | GaussianInput | SampleInput:
+        check_is_fitted(self)
+        if isinstance(X, GaussianInput | SampleInput):
+            return self._encoder.uncertain(self, X)
+        return self._encoder.transform(self, X)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def check_ridge(value: Any, name: str) -> None:
+    """Raise unless ``value`` is None, a scheme or a positive number."""
+    if value is None or isinstance(value, Scheme):
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InvalidTypeError(f"{name} must be a positive number or a scheme; got {value!r}.")
+    if not (np.isfinite(value) and value > 0):
+        raise InvalidInputError(f"{name} must be positive and finite; got {value!r}.")
+
+
+def check_positivity(value: Any) -> None:
+    """Raise unless ``value`` names a way to make densities positive."""
+    if value not in POSITIVITY:
+        raise InvalidInputError(f"positivity must be one of {list(POSITIVITY)}; got {value!r}.")
+
+
+def check_output_options(kernel_y: Any, reference: Any, alpha_prime: Any, filter: Any) -> None:
+    """Raise unless the options of the output side are of the right kinds."""
+    check_ridge(alpha_prime, "alpha_prime")
+    kinds = (
+        ("kernel_y", kernel_y, Kernel, "a kcdo kernel such as kcdo.Gaussian(0.1)"),
+        ("reference", reference, Reference, "a kcdo.UniformBox, QuasiRandomBox or Sample"),
+        ("filter", filter, Filter, "a filter object such as kcdo.Tikhonov()"),
+    )
+    for name, value, kind, hint in kinds:
+        if value is not None and not isinstance(value, kind):
+            raise InvalidTypeError(f"{name} must be {hint}; got {value!r}.")

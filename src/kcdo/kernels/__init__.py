@@ -1,0 +1,34 @@
+"""Kernels: immutable value objects, scales in the units of the data."""
+
+from kcdo.kernels.base import Kernel, OnColumns, Product, ScaledKernel, Sum
+from kcdo.kernels.density import DensityKernel, with_output_sds
+from kcdo.kernels.expectation import expectation, gaussian_draws
+from kcdo.kernels.foreign import Adapter, as_kernel
+from kcdo.kernels.gram import cross_gram, gram, lower_gram
+from kcdo.kernels.scales import median_scales, weighted_mean_sd, with_median_scales
+from kcdo.kernels.stationary import Categorical, Gaussian, Laplace, Matern, Periodic
+
+__all__ = [
+    "Adapter",
+    "Categorical",
+    "DensityKernel",
+    "Gaussian",
+    "Kernel",
+    "Laplace",
+    "Matern",
+    "OnColumns",
+    "Periodic",
+    "Product",
+    "ScaledKernel",
+    "Sum",
+    "as_kernel",
+    "cross_gram",
+    "expectation",
+    "gaussian_draws",
+    "gram",
+    "lower_gram",
+    "median_scales",
+    "weighted_mean_sd",
+    "with_median_scales",
+    "with_output_sds",
+]

@@ -1,0 +1,233 @@
+"""Kernels of the difference of two points: Gaussian, Laplace, Matérn, periodic, categorical."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.spatial.distance import cdist
+from scipy.special import erfcx
+
+from kcdo.errors import InvalidInputError
+from kcdo.inputs import GaussianInput
+from kcdo.kernels.base import Array, Scale, ScaledKernel
+
+_DIRECT_COLUMNS = 3  # up to here differences are cheaper than, and as fast as, a matrix product
+
+
+@dataclass(frozen=True)
+class Gaussian(ScaledKernel):
+    """k(x, x') = exp(-Σ (x_i - x'_i)² / (2 s_i²)).
+
+    Examples
+    --------
+    >>> Gaussian(2.0)([[0.0]], [[2.0]]).round(4)
+    array([[0.6065]])
+    """
+
+    def block(self, A: Array, B: Array) -> Array:
+        """Return one block of kernel values."""
+        squared = scaled_squared_distances(A, B, self.scales(A.shape[1]))
+        squared *= -0.5
+        return np.exp(squared, out=squared)
+
+    def gaussian_expectation(self, X: Array, inputs: GaussianInput) -> Array:
+        """|S(S+Σ)⁻¹|^½ exp(-½ (x-m)ᵀ(S+Σ)⁻¹(x-m)), S the squared scales (any covariance)."""
+        squared_scales = self.scales(X.shape[1]) ** 2
+        if inputs.diagonal:
+            total = squared_scales + inputs.cov
+            gain = np.sqrt(np.prod(squared_scales / total, axis=1))
+            difference = X[None, :, :] - inputs.mean[:, None, :]
+            exponent = np.einsum("qnp,qp->qn", difference**2, 1.0 / total)
+        else:
+            exponent, gain = _mahalanobis(X, inputs, squared_scales)
+        return gain[:, None] * np.exp(-0.5 * exponent)
+
+
+def _mahalanobis(X: Array, inputs: GaussianInput, squared_scales: Array) -> tuple[Array, Array]:
+    """Return (x-m)ᵀ(S+Σ)⁻¹(x-m), (Q, N), and |S(S+Σ)⁻¹|^½, (Q,), in units of the scales."""
+    s = np.sqrt(squared_scales)
+    factors = np.linalg.cholesky(np.eye(len(s)) + inputs.cov / np.outer(s, s))
+    exponent = np.empty((len(inputs), len(X)))
+    for q, factor in enumerate(factors):  # one (p, N) solve each: never a (Q, N, p) array
+        white = solve_triangular(factor, ((X - inputs.mean[q]) / s).T, lower=True)
+        exponent[q] = np.einsum("pn,pn->n", white, white)
+    return exponent, 1.0 / np.prod(np.diagonal(factors, axis1=1, axis2=2), axis=1)
+
+
+@dataclass(frozen=True)
+class Laplace(ScaledKernel):
+    """k(x, x') = exp(-Σ |x_i - x'_i| / s_i), a product over the columns.
+
+    Examples
+    --------
+    >>> Laplace(1.0)([[0.0, 0.0]], [[1.0, 1.0]]).round(4)
+    array([[0.1353]])
+    """
+
+    def block(self, A: Array, B: Array) -> Array:
+        """Return one block of kernel values."""
+        scales = self.scales(A.shape[1]).astype(A.dtype)
+        distances = cdist(A / scales, B / scales, "cityblock").astype(A.dtype, copy=False)
+        np.negative(distances, out=distances)
+        return np.exp(distances, out=distances)
+
+    def gaussian_expectation(self, X: Array, inputs: GaussianInput) -> Array | None:
+        """Return the product of the 1-D forms of :func:`laplace_gaussian_mean`; diagonal only."""
+        if not inputs.diagonal:
+            return None
+        values = np.ones((len(inputs), len(X)))
+        for i, scale in enumerate(self.scales(X.shape[1])):
+            distance = np.abs(X[:, i] - inputs.mean[:, i, None]) / scale
+            values *= laplace_gaussian_mean(distance, np.sqrt(inputs.cov[:, i, None]) / scale)
+        return values
+
+
+def laplace_gaussian_mean(distance: Array, sd: Array) -> Array:
+    """E exp(-|t|) for t ~ N(distance, sd²), distance >= 0, without overflow (erfcx form)."""
+    positive = np.maximum(sd, 1e-8)  # below that the answer is that of a point to 1e-16
+    near = (positive - distance / positive) / np.sqrt(2.0)
+    far = (positive + distance / positive) / np.sqrt(2.0)
+    bell = 0.5 * np.exp(-0.5 * (distance / positive) ** 2)
+    # erfcx(a) = 2 exp(a²) - erfcx(-a) keeps the argument of erfcx non-negative
+    left_tail = np.exp(np.minimum(0.5 * positive**2 - distance, 0.0)) - bell * erfcx(np.abs(near))
+    return bell * erfcx(far) + np.where(near < 0, left_tail, bell * erfcx(np.abs(near)))
+
+
+@dataclass(frozen=True)
+class Matern(ScaledKernel):
+    """Matérn kernel of smoothness 1/2, 3/2 or 5/2 of the scaled distance r.
+
+    exp(-r);  (1 + √3 r) exp(-√3 r);  (1 + √5 r + 5r²/3) exp(-√5 r).
+
+    Examples
+    --------
+    >>> Matern(1.0, smoothness=1.5)([[0.0]], [[1.0]]).round(4)
+    array([[0.4834]])
+    """
+
+    smoothness: float = field(default=1.5)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.smoothness not in {0.5, 1.5, 2.5}:
+            raise InvalidInputError(
+                f"Matern: smoothness must be 0.5, 1.5 or 2.5; got {self.smoothness!r} "
+                "(as it grows the kernel tends to kcdo.Gaussian)."
+            )
+
+    def block(self, A: Array, B: Array) -> Array:
+        """Return one block of kernel values."""
+        t = scaled_squared_distances(A, B, self.scales(A.shape[1]))
+        t *= 2 * self.smoothness
+        np.sqrt(t, out=t)
+        if self.smoothness == 0.5:
+            np.negative(t, out=t)
+            return np.exp(t, out=t)
+        polynomial = t + 1.0
+        if self.smoothness == 2.5:
+            polynomial += t * t / 3.0
+        np.negative(t, out=t)
+        np.exp(t, out=t)
+        t *= polynomial
+        return t
+
+
+@dataclass(frozen=True)
+class Periodic(ScaledKernel):
+    """Gaussian kernel of the chord between two phases; one period or one per column.
+
+    k(x, x') = exp(-Σ c_i² / (2 s_i²)),  c = (T/π) sin(π (x - x')/T): near x the chord is the
+    distance, so that the scale is in the units of the column (hours, weekdays).
+
+    Examples
+    --------
+    >>> Periodic(24.0, scale=3.0)([[23.5]], [[0.5]]).round(4)
+    array([[0.9463]])
+    """
+
+    period: float | tuple[float, ...] = 1.0
+
+    def __init__(self, period: float | tuple[float, ...], scale: Scale = None) -> None:
+        object.__setattr__(self, "scale", scale)
+        object.__setattr__(self, "period", period)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        periods = np.asarray(self.period, dtype=float)
+        if periods.ndim > 1 or not np.all(np.isfinite(periods) & (periods > 0)):
+            raise InvalidInputError(f"Periodic: periods must be positive; got {self.period!r}.")
+        value = float(periods) if periods.ndim == 0 else tuple(periods.tolist())
+        object.__setattr__(self, "period", value)
+
+    def block(self, A: Array, B: Array) -> Array:
+        """Return one block of kernel values."""
+        periods = np.broadcast_to(np.asarray(self.period, dtype=A.dtype), (A.shape[1],))
+        exponent = np.zeros((len(A), len(B)), dtype=A.dtype)
+        for i, scale in enumerate(self.scales(A.shape[1])):
+            angle = (A[:, i, None] - B[None, :, i]) * (np.pi / periods[i])
+            exponent -= 0.5 * (periods[i] / (np.pi * scale) * np.sin(angle)) ** 2
+        return np.exp(exponent, out=exponent)
+
+
+@dataclass(frozen=True)
+class Categorical(ScaledKernel):
+    """k(x, x') = exp(-Σ [x_i ≠ x'_i] / s_i): a small scale keeps categories apart.
+
+    Examples
+    --------
+    >>> Categorical(1.0)([[0.0]], [[0.0], [1.0]]).round(4)
+    array([[1.    , 0.3679]])
+    """
+
+    def block(self, A: NDArray, B: NDArray) -> Array:
+        """Return one block of kernel values."""
+        dtype = A.dtype if np.issubdtype(A.dtype, np.floating) else np.dtype(float)
+        exponent = np.zeros((len(A), len(B)), dtype=dtype)
+        for i, scale in enumerate(self.scales(A.shape[1])):
+            exponent -= (A[:, i, None] != B[None, :, i]) / dtype.type(scale)
+        return np.exp(exponent, out=exponent)
+
+    def gaussian_expectation(self, X: Array, inputs: GaussianInput) -> Array:
+        """Kernel values at the means: a category has no variance, which is checked here."""
+        if np.any(inputs.variances > 0):
+            raise InvalidInputError("a categorical column must have variance 0 in a GaussianInput.")
+        return self.block(inputs.mean, X)
+
+
+def scaled_squared_distances(A: Array, B: Array, scales: Array) -> Array:
+    """Σ ((a_i - b_i)/s_i)², to full relative accuracy even where points nearly coincide.
+
+    A matrix product forms |a|² + |b|² - 2ab; where that cancels, the few entries concerned are
+    computed again from differences.
+    """
+    scales = scales.astype(A.dtype)
+    if A.shape[1] <= _DIRECT_COLUMNS:
+        squared = np.zeros((len(A), len(B)), dtype=A.dtype)
+        for i, scale in enumerate(scales):
+            difference = (A[:, i] / scale)[:, None] - (B[:, i] / scale)[None, :]
+            difference *= difference
+            squared += difference
+        return squared
+    centre = B.mean(axis=0)
+    a, b = (A - centre) / scales, (B - centre) / scales
+    a_norms, b_norms = np.einsum("ij,ij->i", a, a), np.einsum("ij,ij->i", b, b)
+    squared = a @ b.T
+    squared *= -2.0
+    squared += a_norms[:, None]
+    squared += b_norms[None, :]
+    tolerance = np.finfo(A.dtype).eps ** 0.375  # relative error left: eps/tolerance, 1e-10
+    rows, columns = np.nonzero(squared < tolerance * (a_norms.max() + b_norms.max()))
+    if len(rows):
+        squared[rows, columns] = _paired_squared_distances(a, b, rows, columns)
+    return squared
+
+
+def _paired_squared_distances(a: Array, b: Array, rows: NDArray, columns: NDArray) -> Array:
+    out = np.empty(len(rows), dtype=a.dtype)
+    for start in range(0, len(rows), 1 << 16):  # bounded memory, however many pairs coincide
+        part = slice(start, start + (1 << 16))
+        difference = a[rows[part]] - b[columns[part]]
+        out[part] = np.einsum("ij,ij->i", difference, difference)
+    return out

@@ -1,0 +1,67 @@
+"""A Cholesky factor that is computed in place once and then solves many systems."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs
+
+from kcdo.errors import KcdoError
+
+Array = NDArray[np.floating]
+
+_SOLVE_COLUMNS = 512
+
+
+class NotPositiveDefiniteError(KcdoError, np.linalg.LinAlgError):
+    """The matrix has a negative eigenvalue beyond rounding."""
+
+
+class CholeskyFactor:
+    """Factor of a symmetric positive definite matrix, taking over its memory.
+
+    Parameters
+    ----------
+    matrix : (n, n), C-contiguous
+        Only the lower triangle is read; it is overwritten by the factor.
+    """
+
+    def __init__(self, matrix: Array) -> None:
+        names = ("potrf", "potrs", "trtri")
+        functions: Any = get_lapack_funcs(names, (matrix,))
+        potrf, self._potrs, self._trtri = functions
+        # The transpose of a C-ordered array is what LAPACK calls its own order: lower is upper.
+        self._upper, info = potrf(matrix.T, lower=0, overwrite_a=1, clean=0)
+        if info:
+            raise NotPositiveDefiniteError(
+                f"the leading minor of order {info} is not positive definite: use a larger alpha."
+            )
+
+    def __len__(self) -> int:
+        return len(self._upper)
+
+    def solve(self, B: Array) -> Array:
+        """Return A⁻¹ B for B (n,) or (n, k)."""
+        return self._potrs(self._upper, B, lower=0)[0]
+
+    def condition(self) -> float:
+        """Return a cheap lower bound of the condition number, from the factor's diagonal."""
+        diagonal = np.diagonal(self._upper)
+        return float((diagonal.max() / diagonal.min()) ** 2)
+
+    def inverse_diagonal(self, rows: NDArray[np.integer] | None = None) -> Array:
+        """Return the diagonal of A⁻¹, or some of its entries.
+
+        All of it takes one triangular inverse (n³/3 and a second matrix); k entries take k
+        solves.
+        """
+        if rows is None:
+            inverse, _ = self._trtri(self._upper, lower=0)
+            return np.array([inverse[i, i:] @ inverse[i, i:] for i in range(len(self))])
+        out = np.empty(len(rows), dtype=self._upper.dtype)
+        for start in range(0, len(rows), _SOLVE_COLUMNS):
+            part = rows[start : start + _SOLVE_COLUMNS]
+            units = np.zeros((len(self), len(part)), dtype=self._upper.dtype, order="F")
+            units[part, np.arange(len(part))] = 1.0
+            out[start : start + len(part)] = self.solve(units)[part, np.arange(len(part))]
+        return out

@@ -1,0 +1,344 @@
+"""Reference measures ρ on the output space: nodes, and weights that sum to ρ's total mass.
+
+Options (:class:`UniformBox`, :class:`QuasiRandomBox`, :class:`Sample`) say what is wanted;
+``realise`` turns them, with the data, into the measure (:class:`Grid`, :class:`Scattered`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial import KDTree
+from scipy.stats import qmc
+
+from kcdo.errors import InvalidInputError
+
+Array = NDArray[np.floating]
+
+MAX_NODES = {1: 4096, 2: 256, 3: 64}  # nodes per axis when their number is chosen from the data
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Lebesgue measure on a box, as a regular grid of cell centres, last axis fastest.
+
+    Parameters
+    ----------
+    lower, upper : (d,)
+        Corners of the box.
+    shape : tuple of d ints
+        Nodes per axis.
+    """
+
+    lower: Array
+    upper: Array
+    shape: tuple[int, ...]
+
+    @property
+    def dim(self) -> int:
+        """Dimension d."""
+        return len(self.shape)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes M."""
+        return int(np.prod(self.shape))
+
+    @property
+    def spacing(self) -> Array:
+        """Edge lengths of a cell, (d,)."""
+        return (self.upper - self.lower) / np.array(self.shape)
+
+    @property
+    def axes(self) -> list[Array]:
+        """Node coordinates along each axis."""
+        return [
+            lo + h * (np.arange(m) + 0.5)
+            for lo, h, m in zip(self.lower, self.spacing, self.shape, strict=True)
+        ]
+
+    @cached_property
+    def nodes(self) -> Array:
+        """All nodes, (M, d)."""
+        return np.stack(np.meshgrid(*self.axes, indexing="ij"), axis=-1).reshape(-1, self.dim)
+
+    @property
+    def cell_volume(self) -> float:
+        """Volume of a cell: the weight of every node."""
+        return float(np.prod(self.spacing))
+
+    @property
+    def weights(self) -> Array:
+        """Node weights, (M,)."""
+        return np.full(self.n_nodes, self.cell_volume)
+
+    @property
+    def total(self) -> float:
+        """ρ of the whole space: the volume of the box."""
+        return float(np.prod(self.upper - self.lower))
+
+    def outside(self, Y: Array) -> NDArray[np.bool_]:
+        """Whether each row of Y lies outside the support."""
+        return np.any((self.lower > Y) | (self.upper < Y), axis=1)
+
+    def marginal(self, dims: Sequence[int]) -> "Grid":
+        """Return the grid of some of the axes."""
+        d = list(dims)
+        return Grid(self.lower[d], self.upper[d], tuple(self.shape[i] for i in d))
+
+
+@dataclass(frozen=True, eq=False)
+class Scattered:
+    """A measure carried by scattered nodes with weights."""
+
+    nodes: Array
+    weights: Array
+
+    @property
+    def dim(self) -> int:
+        """Dimension d."""
+        return self.nodes.shape[1]
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes M."""
+        return len(self.nodes)
+
+    @property
+    def total(self) -> float:
+        """ρ of the whole space."""
+        return float(self.weights.sum())
+
+    @cached_property
+    def reach(self) -> Array:
+        """Distance of each node to its (2d)-th neighbour, in units of :attr:`unit`: local spacing.
+
+        On a regular grid this is the spacing. Repeated nodes have the smallest positive reach.
+        """
+        scaled = self.nodes / self.unit
+        k = min(2 * self.dim + 1, self.n_nodes)
+        distances = np.asarray(KDTree(scaled).query(scaled, k=[k])[0])[:, 0]
+        positive = distances[distances > 0]
+        return np.maximum(distances, positive.min() if len(positive) else 1.0)
+
+    @cached_property
+    def unit(self) -> Array:
+        """Standard deviation of each column of the nodes (1 where constant)."""
+        sd = self.nodes.std(axis=0)
+        return np.where(sd > 1e-14 * np.abs(self.nodes).max(axis=0), sd, 1.0)
+
+    def outside(self, Y: Array) -> NDArray[np.bool_]:
+        """Whether each row of Y is farther from every node than three times the usual spacing."""
+        distance = np.asarray(KDTree(self.nodes / self.unit).query(Y / self.unit)[0])
+        return distance > 3.0 * np.quantile(self.reach, 0.9)
+
+
+Measure = Grid | Scattered
+
+
+class Reference(ABC):
+    """A wish for a reference measure, made concrete when the outputs are known."""
+
+    @abstractmethod
+    def realise(self, Y: Array, scales: Array | None = None) -> Measure:
+        """Return the measure for outputs Y (N, d) and, if known, the output kernel's scales."""
+
+
+@dataclass(frozen=True)
+class _Box(Reference):
+    """Corners of a box: given, or the range of the data widened by a margin."""
+
+    lower: float | tuple[float, ...] | None = None
+    upper: float | tuple[float, ...] | None = None
+    margin: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("lower", "upper"):
+            object.__setattr__(self, name, _corner(getattr(self, name), name))
+        if not self.margin >= 0:
+            raise InvalidInputError(f"margin must be >= 0; got {self.margin!r}.")
+        if self.lower is not None and self.upper is not None:
+            _check_width(np.atleast_1d(self.lower), np.atleast_1d(self.upper))
+
+    def corners(self, Y: Array, scales: Array | None) -> tuple[Array, Array]:
+        """Return the corners (d,), (d,): open sides get the data's range and a margin.
+
+        The margin is a share of the range, and at least three output-kernel scales.
+        """
+        d = Y.shape[1]
+        low, high = Y.min(axis=0), Y.max(axis=0)
+        widen = self.margin * (high - low)
+        widen = widen if scales is None else np.maximum(widen, 3.0 * scales)
+        smallest = 1e-12 * np.maximum(np.abs(low), np.abs(high))
+        widen = np.where(high - low + widen > smallest, widen, np.maximum(smallest, 1e-300) * 1e3)
+        lower = low - widen if self.lower is None else _per_column(self.lower, d, "lower")
+        upper = high + widen if self.upper is None else _per_column(self.upper, d, "upper")
+        _check_width(lower, upper)
+        return lower, upper
+
+
+@dataclass(frozen=True)
+class UniformBox(_Box):
+    """Lebesgue measure on a box, as a regular grid of cell-centred nodes.
+
+    Parameters
+    ----------
+    lower, upper : float or (d,), optional
+        Corners; a side that is not given follows the data.
+    margin : float
+        Share of the data's range added on a side that is not given.
+    nodes : int or (d,), optional
+        Nodes per axis; by default the spacing is a quarter of the output kernel's scale.
+    edge_nodes : bool
+        Put the outer nodes on the corners, as the paper does: the box grows by half a cell.
+
+    Examples
+    --------
+    >>> grid = UniformBox(0.0, 1.0, nodes=4).realise(np.array([[0.5]]))
+    >>> grid.nodes.ravel(), grid.cell_volume
+    (array([0.125, 0.375, 0.625, 0.875]), 0.25)
+    """
+
+    nodes: int | tuple[int, ...] | None = None
+    edge_nodes: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nodes is not None:
+            counts = np.atleast_1d(np.asarray(self.nodes))
+            if counts.dtype.kind not in "iu" or np.any(counts < 2):
+                raise InvalidInputError(
+                    f"UniformBox: nodes must be whole numbers >= 2; got {self.nodes!r}."
+                )
+            value = int(counts[0]) if np.ndim(self.nodes) == 0 else tuple(counts.tolist())
+            object.__setattr__(self, "nodes", value)
+
+    def realise(self, Y: Array, scales: Array | None = None) -> Grid:
+        """Return the grid."""
+        lower, upper = self.corners(Y, scales)
+        d = len(lower)
+        if self.nodes is not None:
+            counts = _per_column(self.nodes, d, "nodes").astype(int)
+        else:
+            most = MAX_NODES.get(d, 16)
+            wanted = 4.0 * (upper - lower) / (scales if scales is not None else upper - lower)
+            counts = np.clip(np.ceil(wanted), 16, most).astype(int)
+        if self.edge_nodes:
+            half = 0.5 * (upper - lower) / (counts - 1)
+            lower, upper = lower - half, upper + half
+        return Grid(lower, upper, tuple(counts.tolist()))
+
+
+@dataclass(frozen=True)
+class QuasiRandomBox(_Box):
+    """Lebesgue measure on a box, carried by scrambled Sobol points.
+
+    Parameters
+    ----------
+    lower, upper, margin
+        As for :class:`UniformBox`.
+    n_nodes : int
+        Number of points, best a power of two.
+    seed : int
+        Seed of the scrambling.
+
+    Examples
+    --------
+    >>> QuasiRandomBox(0.0, 2.0, n_nodes=8).realise(np.array([[1.0]])).total
+    2.0
+    """
+
+    n_nodes: int = 1024
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_nodes < 2:
+            raise InvalidInputError(f"QuasiRandomBox: n_nodes must be >= 2; got {self.n_nodes}.")
+
+    def realise(self, Y: Array, scales: Array | None = None) -> Scattered:
+        """Return the points, each with an equal share of the volume."""
+        lower, upper = self.corners(Y, scales)
+        power = int(np.ceil(np.log2(self.n_nodes)))
+        points = qmc.Sobol(len(lower), rng=np.random.default_rng(self.seed)).random_base2(power)
+        points = lower + (upper - lower) * points[: self.n_nodes]
+        volume = float(np.prod(upper - lower))
+        return Scattered(points, np.full(self.n_nodes, volume / self.n_nodes))
+
+
+class Sample(Reference):
+    """The measure that a sample represents; densities with respect to it are ratios.
+
+    Parameters
+    ----------
+    points : (M, d) or (M,)
+        The sample.
+    weights : (M,), optional
+        Positive weights v; by default 1/M each, a probability measure.
+
+    Examples
+    --------
+    >>> Sample([0.0, 1.0, 2.0, 3.0])
+    Sample(4 points, total mass 1)
+    """
+
+    def __init__(self, points: ArrayLike, weights: ArrayLike | None = None) -> None:
+        nodes = np.asarray(points, dtype=float)
+        nodes = nodes[:, None] if nodes.ndim == 1 else nodes
+        if nodes.ndim != 2 or len(nodes) < 2 or not np.all(np.isfinite(nodes)):
+            raise InvalidInputError("Sample needs at least two finite points, as (M, d) or (M,).")
+        v = np.full(len(nodes), 1.0 / len(nodes))
+        v = v if weights is None else np.asarray(weights, dtype=float)
+        if v.shape != (len(nodes),) or not np.all(np.isfinite(v) & (v > 0)):
+            raise InvalidInputError("Sample: weights must be one positive number per point.")
+        self.measure = Scattered(nodes, v)
+
+    @classmethod
+    def importance(cls, points: ArrayLike, ratio: ArrayLike) -> "Sample":
+        """Return the measure with density ``ratio`` = dρ/dq at points drawn from q.
+
+        >>> Sample.importance([0.0, 0.5], ratio=[2.0, 2.0])
+        Sample(2 points, total mass 2)
+        """
+        v = np.asarray(ratio, dtype=float)
+        return cls(points, v / len(v))
+
+    def realise(self, Y: Array, scales: Array | None = None) -> Scattered:
+        """Return the sample as a measure; it must have as many columns as Y."""
+        if Y.shape[1] != self.measure.dim:
+            raise InvalidInputError(
+                f"the reference sample has {self.measure.dim} columns, the outputs {Y.shape[1]}."
+            )
+        return self.measure
+
+    def __repr__(self) -> str:
+        return f"Sample({self.measure.n_nodes} points, total mass {self.measure.total:g})"
+
+
+def _corner(value: object, name: str) -> float | tuple[float, ...] | None:
+    if value is None:
+        return None
+    array = np.asarray(value, dtype=float)
+    if array.ndim > 1 or array.size == 0 or not np.all(np.isfinite(array)):
+        raise InvalidInputError(f"{name} must be finite numbers, one or one per output.")
+    return float(array) if array.ndim == 0 else tuple(array.tolist())
+
+
+def _per_column(value: object, d: int, name: str) -> Array:
+    array = np.asarray(value, dtype=float)
+    if array.ndim and len(array) != d:
+        raise InvalidInputError(
+            f"{name} has {len(array)} entries, but there are {d} output columns."
+        )
+    return np.broadcast_to(array, (d,)).copy()
+
+
+def _check_width(lower: Array, upper: Array) -> None:
+    if not np.all(upper > lower):
+        raise InvalidInputError(
+            f"the reference box has no width: lower {lower} must be below upper {upper} in "
+            "every column."
+        )

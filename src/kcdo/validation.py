@@ -1,0 +1,262 @@
+"""The boundary: user data become checked float arrays here, and nowhere else."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+from kcdo.errors import InvalidInputError
+from kcdo.inputs import GaussianInput, SampleInput
+from kcdo.kernels import Adapter, Categorical, Gaussian, Kernel, OnColumns, Product, Sum
+
+Array = NDArray[np.floating]
+
+
+def column_names(X: Any) -> list[str] | None:
+    """Return the names of a data frame's columns, None for anything else."""
+    columns = getattr(X, "columns", None)
+    return None if columns is None else [str(c) for c in columns]
+
+
+def category_columns(X: Any) -> list[int]:
+    """Return the positions of a frame's columns of a categorical type (pandas or polars)."""
+    names = column_names(X)
+    if names is None:
+        return []
+    kinds = [str(kind).lower() for kind in X.dtypes]
+    return [
+        i for i, kind in enumerate(kinds) if kind.startswith(("category", "categorical", "enum"))
+    ]
+
+
+def default_kernel(X: Any) -> Kernel:
+    """Return a Gaussian kernel, times a categorical one on columns of a categorical type."""
+    categories = category_columns(X)
+    if not categories:
+        return Gaussian()
+    numeric = [i for i in range(len(column_names(X) or [])) if i not in categories]
+    parts = [Categorical().on(categories)]
+    return Product((Gaussian().on(numeric), *parts)) if numeric else parts[0]
+
+
+def with_positions(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
+    """Return the kernel with column names turned into positions."""
+    if isinstance(kernel, Product | Sum):
+        return type(kernel)(tuple(with_positions(k, names) for k in kernel.kernels))
+    if not isinstance(kernel, OnColumns):
+        return kernel
+    positions: list[int | str] = []
+    for column in kernel.columns:
+        if isinstance(column, str) and names is not None:
+            if column not in names:
+                raise InvalidInputError(
+                    f"the kernel names column {column!r}, but the columns are {list(names)}."
+                )
+            positions.append(list(names).index(column))
+        else:
+            positions.append(column)
+    return OnColumns(kernel.kernel, positions)
+
+
+def categorical_positions(kernel: Kernel, p: int) -> set[int]:
+    """Return the columns on which the kernel compares categories."""
+    if isinstance(kernel, Product | Sum):
+        return set().union(*(categorical_positions(k, p) for k in kernel.kernels))
+    if isinstance(kernel, OnColumns):
+        inside = kernel.indices(p)
+        return {inside[i] for i in categorical_positions(kernel.kernel, len(inside))}
+    return set(range(p)) if isinstance(kernel, Categorical) else set()
+
+
+@dataclass
+class InputEncoder:
+    """Turns inputs into the array that the kernel sees, the same way at every call."""
+
+    kernel: Kernel
+    categories: dict[int, dict[Hashable, int]] = field(default_factory=dict)
+    objects: bool = False
+
+    def fit(self, estimator: Any, X: Any) -> NDArray:
+        """Learn columns and categories from the training inputs and return them encoded."""
+        adapter = self.kernel if isinstance(self.kernel, Adapter) else None
+        self.objects = adapter is not None and not adapter.vectors_only and not _numeric_matrix(X)
+        if self.objects:
+            return _as_objects(X, least=2)
+        self.kernel = with_positions(self.kernel, column_names(X))
+        self.categories = {}
+        return self._matrix(estimator, X, learn=True)
+
+    def transform(self, estimator: Any, X: Any) -> NDArray:
+        """Return queries encoded as the training inputs were."""
+        return _as_objects(X, least=1) if self.objects else self._matrix(estimator, X, learn=False)
+
+    def uncertain(
+        self, estimator: Any, inputs: GaussianInput | SampleInput
+    ) -> GaussianInput | SampleInput:
+        """Return an uncertain input with its points checked and encoded."""
+        if self.objects and isinstance(inputs, GaussianInput):
+            raise InvalidInputError("a GaussianInput needs inputs that are vectors of numbers.")
+        points = inputs.mean if isinstance(inputs, GaussianInput) else inputs.points
+        names = getattr(estimator, "feature_names_in_", None)
+        if names is not None and points.shape[1] == len(names):
+            encoded = self._matrix(None, points, learn=False)  # arrays carry no names to check
+        else:
+            encoded = self.transform(estimator, points)
+        return inputs.replace(encoded)
+
+    def _matrix(self, estimator: Any, X: Any, *, learn: bool) -> Array:
+        width = _n_columns(X)
+        places = categorical_positions(self.kernel, width) if width is not None else set()
+        plain = self._encoded(X, sorted(places), learn=learn) if places else X
+        matrix = _float_array(plain, "X", names=column_names(X), least=2 if learn else 1)
+        if estimator is not None:
+            validate_data(estimator, X, reset=learn, skip_check_array=True)
+        check_finite(matrix, "X", column_names(X))
+        return matrix
+
+    def _encoded(self, X: Any, places: list[int], *, learn: bool) -> NDArray:
+        """Return the columns side by side, categories as codes 0, 1, ..."""
+        names = column_names(X)
+        columns = _columns(X)
+        for place in places:
+            name = repr(names[place]) if names else str(place)
+            values = columns[place].tolist()
+            if any(v is None or v != v for v in values):  # NaN differs from itself
+                raise InvalidInputError(f"Input X contains NaN in categorical column {name}.")
+            if learn:
+                self.categories[place] = {v: i for i, v in enumerate(dict.fromkeys(values))}
+            codes = self.categories[place]
+            unknown = [v for v in dict.fromkeys(values) if v not in codes]
+            if unknown:
+                raise InvalidInputError(
+                    f"column {name} has the category {unknown[0]!r}, which was not seen in "
+                    f"fitting; known are {list(codes)[:10]}."
+                )
+            columns[place] = np.array([codes[v] for v in values], dtype=float)
+        return np.column_stack(columns)
+
+
+def check_outputs(Y: Any, n_rows: int | None = None, *, least: int = 1) -> tuple[Array, bool]:
+    """Return outputs as (N, d), and whether they came as a vector."""
+    if Y is None:
+        raise InvalidInputError("fit requires y to be passed, but the target y is None.")
+    names = column_names(Y)
+    array = _float_array(Y, "Y", names=names, least=least, vector=True)
+    if array.ndim > 2:
+        raise InvalidInputError(f"Y must be (N,) or (N, d); got shape {array.shape}.")
+    matrix = array[:, None] if array.ndim == 1 else array
+    check_finite(matrix, "Y", names)
+    if n_rows is not None and len(matrix) != n_rows:
+        raise InvalidInputError(
+            f"X and Y have inconsistent numbers of samples: {n_rows} and {len(matrix)} rows."
+        )
+    return matrix, array.ndim == 1
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> Array:
+    """Return one non-negative weight per row; ones by default."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weights = _float_array(sample_weight, "sample_weight", names=None, least=1, vector=True)
+    if weights.shape != (n_rows,):
+        raise InvalidInputError(
+            f"sample_weight must have shape ({n_rows},), one per row; got {weights.shape}."
+        )
+    check_finite(weights[:, None], "sample_weight", None)
+    if weights.min() < 0 or np.count_nonzero(weights) < 2:
+        raise InvalidInputError(
+            "sample_weight must be >= 0, with at least two rows of positive weight."
+        )
+    return weights
+
+
+def check_finite(matrix: Array, what: str, names: list[str] | None) -> None:
+    """Raise an error that names the first column with a NaN or an infinity."""
+    bad = ~np.isfinite(matrix)
+    if not bad.any():
+        return
+    column = int(np.flatnonzero(bad.any(axis=0))[0])
+    name = repr(names[column]) if names else str(column)
+    count = int(bad[:, column].sum())
+    where = f"column {name}, {count} of {len(matrix)} rows: drop or fill these rows first."
+    if np.isnan(matrix[:, column]).any():
+        raise InvalidInputError(f"Input {what} contains NaN in {where}")
+    raise InvalidInputError(
+        f"Input {what} contains infinity or a value too large for dtype('float64'). In {where}"
+    )
+
+
+def _float_array(
+    values: Any, what: str, *, names: list[str] | None, least: int, vector: bool = False
+) -> Array:
+    _refuse_text(values, what, names)
+    return check_array(
+        values,
+        dtype=np.float64,
+        ensure_all_finite=False,
+        ensure_2d=not vector,
+        allow_nd=vector,
+        ensure_min_samples=least,
+        input_name=what,
+    )
+
+
+def _refuse_text(values: Any, what: str, names: list[str] | None) -> None:
+    """Raise an error that names the first column of text, before a conversion fails obscurely."""
+    array = (
+        np.asarray(values, dtype=object) if names or isinstance(values, list | tuple) else values
+    )
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "OUS" or array.size == 0:
+        return
+    first = array.reshape(len(array), -1)[0]
+    for i, value in enumerate(first):
+        if isinstance(value, str | bytes) and not _is_number(value):
+            name = repr(names[i]) if names else str(i)
+            raise InvalidInputError(
+                f"column {name} of {what} is not numeric (it contains {value!r}). For categories "
+                "use a categorical column type, or kcdo.Categorical() on that column in kernel_x."
+            )
+
+
+def _is_number(text: str | bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _n_columns(X: Any) -> int | None:
+    names = column_names(X)
+    if names is not None:
+        return len(names)
+    shape = np.shape(X) if not hasattr(X, "shape") else X.shape
+    return int(shape[1]) if len(shape) == 2 else None
+
+
+def _columns(X: Any) -> list[NDArray]:
+    if column_names(X) is not None:
+        return [np.asarray(X[name], dtype=object) for name in X.columns]
+    array = np.asarray(X, dtype=object)
+    return [array[:, i] for i in range(array.shape[1])]
+
+
+def _numeric_matrix(X: Any) -> bool:
+    try:
+        return np.asarray(X, dtype=float).ndim == 2
+    except (TypeError, ValueError):
+        return False
+
+
+def _as_objects(X: Any, least: int) -> NDArray:
+    """Return a sequence of anything as a vector of objects."""
+    items = list(X)
+    if len(items) < least:
+        raise InvalidInputError(f"Found {len(items)} sample(s), while {least} are required.")
+    out = np.empty(len(items), dtype=object)
+    out[:] = items
+    return out
