@@ -139,6 +139,8 @@ class GaussianEmbedding(MeanEmbedding):
             return other.mean_of(self)
         if not isinstance(other, GaussianEmbedding):
             raise InvalidTypeError(f"cannot compare with {type(other).__name__}.")
+        if not self.kernel.stationary:
+            return float(other(self.candidates()).mean())
         # k(x, y) depends on x - y ~ N(m - m', Σ + Σ'): a point against one wider Gaussian
         a, b = self.gaussian, other.gaussian
         diagonal = a.diagonal and b.diagonal

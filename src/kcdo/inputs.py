@@ -32,8 +32,10 @@ class GaussianInput:
 
     def __init__(self, mean: ArrayLike, cov: ArrayLike, *, n_points: int = 1024) -> None:
         self.mean = np.atleast_2d(_finite(mean, "mean"))
-        if self.mean.ndim != 2:
-            raise InvalidInputError(f"mean must be (Q, p); got shape {self.mean.shape}.")
+        if self.mean.ndim != 2 or self.mean.size == 0:
+            raise InvalidInputError(
+                f"mean must be (Q, p) with at least one query; got shape {self.mean.shape}."
+            )
         if n_points < 8:
             raise InvalidInputError(f"n_points must be at least 8; got {n_points}.")
         self.n_points = int(n_points)
@@ -87,7 +89,8 @@ class SampleInput:
     Parameters
     ----------
     samples : (Q, S, p), or a list of (S_i, p)
-        The samples; rows may differ in number from query to query when given as a list.
+        The samples; rows may differ in number from query to query when given as a list. A
+        vector of numbers is one column; a vector of texts or objects is for a kernel on those.
     weights : (S,), (Q, S) or a list of (S_i,), optional
         Non-negative weights, normalised to sum 1 within each query; equal by default.
 
@@ -101,6 +104,11 @@ class SampleInput:
         groups = [_sample_matrix(s) for s in samples]  # type: ignore[union-attr]
         if not groups:
             raise InvalidInputError("SampleInput needs at least one query; got none.")
+        if len({g.shape[1:] for g in groups}) > 1:
+            raise InvalidInputError(
+                "the samples of a SampleInput must agree in their columns; got shapes "
+                f"{[g.shape for g in groups[:10]]}."
+            )
         self.points = np.concatenate(groups)
         sizes = np.array([len(g) for g in groups])
         self.starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -163,18 +171,32 @@ def _covariances(cov: Array, q: int, p: int) -> Array:
             f"cov has shape {cov.shape}; for a mean of shape {(q, p)} give {(q, p, p)}, "
             f"{(q, p)} for variances, or one {(p, p)}, {(p,)} or number for all queries."
         )
-    smallest = cov.min() if cov.ndim == 2 else np.linalg.eigvalsh(cov).min()
-    if smallest < -1e-10 * max(np.abs(cov).max(), 1e-300):
+    _check_covariances(cov)
+    return cov
+
+
+def _check_covariances(cov: Array) -> None:
+    variances = cov if cov.ndim == 2 else np.diagonal(cov, axis1=1, axis2=2)
+    if variances.min() < 0:
         raise InvalidInputError("cov is not a covariance: it has a negative variance.")
-    if cov.ndim == 3 and not np.allclose(cov, np.swapaxes(cov, 1, 2), rtol=1e-8, atol=0):
+    if cov.ndim == 2:
+        return
+    # as correlations, so that columns of very different units are held to the same standard
+    sd = np.sqrt(np.where(variances > 0, variances, 1.0))
+    correlations = cov / (sd[:, :, None] * sd[:, None, :])
+    if np.abs(correlations - np.swapaxes(correlations, 1, 2)).max() > 1e-8:
         raise InvalidInputError("cov is not symmetric.")
-    return np.maximum(cov, 0.0) if cov.ndim == 2 else cov
+    if np.linalg.eigvalsh(correlations).min() < -1e-8:
+        raise InvalidInputError(
+            "cov is not a covariance: some combination of columns has a negative variance."
+        )
 
 
 def _sample_matrix(sample: ArrayLike) -> Array:
     matrix = np.asarray(sample)
-    matrix = matrix[:, None] if matrix.ndim == 1 else matrix
-    if matrix.ndim != 2 or len(matrix) == 0:
+    if matrix.ndim == 1 and matrix.dtype.kind not in "OSU":  # text and objects stay as they are
+        matrix = matrix[:, None]
+    if matrix.ndim not in {1, 2} or len(matrix) == 0:
         raise InvalidInputError(
             f"each sample of a SampleInput must be a non-empty (S, p) array; got {matrix.shape}."
         )
@@ -186,7 +208,7 @@ def _sample_weights(weights: ArrayLike | None, sizes: NDArray[np.integer]) -> Ar
     if weights is None:
         return 1.0 / sizes[query]
     rows: list[Any] = list(weights)  # type: ignore[arg-type]
-    if np.ndim(rows[0]) == 0:
+    if not rows or np.ndim(rows[0]) == 0:
         rows = [rows] * len(sizes)
     if [len(r) for r in rows] != list(sizes):
         raise InvalidInputError("weights of a SampleInput must match its samples in length.")

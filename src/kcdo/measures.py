@@ -18,7 +18,7 @@ from kcdo.errors import InvalidInputError
 
 Array = NDArray[np.floating]
 
-MAX_NODES = {1: 4096, 2: 256, 3: 64}  # nodes per axis when their number is chosen from the data
+MAX_NODES = {1: 4096, 2: 128, 3: 48}  # nodes per axis when their number is chosen from the data
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,10 +158,11 @@ class _Box(Reference):
     def __post_init__(self) -> None:
         for name in ("lower", "upper"):
             object.__setattr__(self, name, _corner(getattr(self, name), name))
-        if not self.margin >= 0:
-            raise InvalidInputError(f"margin must be >= 0; got {self.margin!r}.")
+        if not 0 <= self.margin < np.inf:
+            raise InvalidInputError(f"margin must be >= 0 and finite; got {self.margin!r}.")
         if self.lower is not None and self.upper is not None:
-            _check_width(np.atleast_1d(self.lower), np.atleast_1d(self.upper))
+            d = max(np.size(self.lower), np.size(self.upper))
+            _check_width(_per_column(self.lower, d, "lower"), _per_column(self.upper, d, "upper"))
 
     def corners(self, Y: Array, scales: Array | None) -> tuple[Array, Array]:
         """Return the corners (d,), (d,): open sides get the data's range and a margin.
@@ -304,7 +305,7 @@ class Sample(Reference):
         Sample(2 points, total mass 2)
         """
         v = np.asarray(ratio, dtype=float)
-        return cls(points, v / len(v))
+        return cls(points, v / max(v.size, 1))
 
     def realise(self, Y: Array, scales: Array | None = None) -> Scattered:
         """Return the sample as a measure; it must have as many columns as Y."""

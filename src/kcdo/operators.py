@@ -65,9 +65,8 @@ class DensityOperator:
         coefficients = output.reconstruct(system.coefficients(embeddings))
         weight_sums = system.coefficients(np.ones((len(Y), 1)))[:, 0]
         omega = system.groups.weights
-        signed = output.reconstruct((omega / omega.sum() @ embeddings)[None])
-        v = output.measure.weights
-        marginal = make_positive(signed / (signed @ v), v, "project")[0]
+        marginal = omega @ embeddings  # the kernel density estimate: positive everywhere near data
+        marginal /= marginal @ output.measure.weights
         layout = layout_of(output.measure)
         return cls(system, output, coefficients, weight_sums, marginal, layout, positivity)
 
@@ -86,11 +85,14 @@ class DensityOperator:
         strength = np.maximum(section.values @ self.weight_sums, 0.0)
         integral = values @ v
         usable = (integral > 0) & (strength > 0)
+        values /= np.where(usable, integral, 1.0)[:, None]
+        values[~usable] = self.marginal
+        values = make_positive(values, v, self.positivity)
         # p = (s p̂ + δ q) / (s + δ): the marginal where no data are near (THEORY, section 3)
-        own = np.where(usable, strength, 0.0) / (strength + FALLBACK_WEIGHT)
-        values *= (own / np.where(usable, integral, 1.0))[:, None]
+        own = strength / (strength + FALLBACK_WEIGHT)
+        values *= own[:, None]
         values += (1.0 - own)[:, None] * self.marginal
-        return make_positive(values, v, self.positivity)
+        return values
 
     def conditional(self, queries: Queries, *, flat: bool) -> ConditionalDistribution:
         """Return the distributions of the queries; ``flat`` drops the output axis."""

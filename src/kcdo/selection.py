@@ -1,7 +1,7 @@
 """How parameters that the user leaves open are chosen."""
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,9 +76,10 @@ def paper(wishes: Wishes, groups: Groups, Y: Array) -> Sides:
     output scale is the median distance of the nodes, α = α' = max(M^{-1/2}, N^{-1}).
     """
     d, n = Y.shape[1], groups.n_effective
-    reference = wishes.reference or UniformBox(
-        margin=0.0, nodes=max(2, int(n ** (1.0 / d) + 1e-9)), edge_nodes=True
-    )
+    reference = wishes.reference or UniformBox(margin=0.0)
+    if isinstance(reference, UniformBox) and reference.nodes is None:
+        side = max(2, int(n ** (1.0 / d) + 1e-9))
+        reference = replace(reference, nodes=side, edge_nodes=True)
     measure = reference.realise(Y)
     system = _system(wishes, groups, PrintedScheme(), measure.n_nodes)
     kernel_y = with_median_scales(wishes.kernel_y or Gaussian(), measure.nodes, seed=wishes.seed)
@@ -133,7 +134,8 @@ def held_out_residual_sd(system: DenseSystem, Y: Array, seed: int) -> Array:
         rng = np.random.default_rng(seed)
         chosen = rng.choice(system.n_centres, _HELD_OUT_GROUPS, replace=False)
         rows = np.flatnonzero(np.isin(groups.member_of, chosen))
-    residuals = Y[rows] - system.held_out(Y, rows)
+    centred = Y - np.average(Y, axis=0, weights=groups.weights)  # ridge shrinks towards 0
+    residuals = centred[rows] - system.held_out(centred, rows)
     return np.sqrt(np.average(residuals**2, axis=0, weights=groups.weights[rows]))
 
 

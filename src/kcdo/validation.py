@@ -140,12 +140,12 @@ class InputEncoder:
         return np.column_stack(columns)
 
 
-def check_outputs(Y: Any, n_rows: int | None = None, *, least: int = 1) -> tuple[Array, bool]:
+def check_outputs(Y: Any, n_rows: int | None = None) -> tuple[Array, bool]:
     """Return outputs as (N, d), and whether they came as a vector."""
     if Y is None:
         raise InvalidInputError("fit requires y to be passed, but the target y is None.")
     names = column_names(Y)
-    array = _float_array(Y, "Y", names=names, least=least, vector=True)
+    array = _float_array(Y, "Y", names=names, least=1, vector=True)
     if array.ndim > 2:
         raise InvalidInputError(f"Y must be (N,) or (N, d); got shape {array.shape}.")
     matrix = array[:, None] if array.ndim == 1 else array
@@ -155,6 +155,13 @@ def check_outputs(Y: Any, n_rows: int | None = None, *, least: int = 1) -> tuple
             f"X and Y have inconsistent numbers of samples: {n_rows} and {len(matrix)} rows."
         )
     return matrix, array.ndim == 1
+
+
+def check_matrix(X: Any, *, least: int = 1) -> Array:
+    """Return a sample or points as a finite (N, d) array."""
+    matrix = _float_array(X, "X", names=column_names(X), least=least)
+    check_finite(matrix, "X", column_names(X))
+    return matrix
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> Array:
@@ -168,9 +175,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> Array:
         )
     check_finite(weights[:, None], "sample_weight", None)
     if weights.min() < 0 or np.count_nonzero(weights) < 2:
-        raise InvalidInputError(
-            "sample_weight must be >= 0, with at least two rows of positive weight."
-        )
+        raise InvalidInputError("sample_weight must not be negative, nor zero for all but one row.")
     return weights
 
 
@@ -234,7 +239,10 @@ def _n_columns(X: Any) -> int | None:
     names = column_names(X)
     if names is not None:
         return len(names)
-    shape = np.shape(X) if not hasattr(X, "shape") else X.shape
+    try:
+        shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
+    except ValueError:  # ragged: the check of the array will say so
+        return None
     return int(shape[1]) if len(shape) == 2 else None
 
 

@@ -2,7 +2,7 @@
 
 from kcdo.distributions.conditional import ConditionalDistribution, HighestDensityRegion
 from kcdo.distributions.grid import GridLayout
-from kcdo.distributions.layouts import Layout
+from kcdo.distributions.layouts import Layout, as_points
 from kcdo.distributions.mixture import MixtureLayout
 from kcdo.distributions.positivity import POSITIVITY, Positivity, make_positive
 from kcdo.measures import Grid, Measure
@@ -21,6 +21,7 @@ __all__ = [
     "Layout",
     "MixtureLayout",
     "Positivity",
+    "as_points",
     "layout_of",
     "make_positive",
 ]

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kcdo.distributions.layouts import Layout
+from kcdo.distributions.layouts import Layout, as_points
 from kcdo.distributions.summary import Summary
 from kcdo.errors import InvalidInputError, KcdoWarning, SignedDensityError
 
@@ -261,19 +261,7 @@ class ConditionalDistribution:
         return np.concatenate([answer(masses) for masses in self._chunks()])
 
     def _points(self, y: ArrayLike) -> Array:
-        points = np.asarray(y, dtype=float)
-        d = self._layout.dim
-        if points.ndim <= 1 and d == 1:
-            points = points.reshape(-1, 1)
-        elif points.ndim == 1 and len(points) == d:
-            points = points[None]
-        if points.ndim != 2 or points.shape[1] != d:
-            raise InvalidInputError(
-                f"points must be (G, {d}){' or (G,)' if d == 1 else ''}; got {np.shape(y)}."
-            )
-        if np.any(np.isnan(points)):
-            raise InvalidInputError("points contain NaN.")
-        return points
+        return as_points(y, self._layout.dim)
 
     def _pairs(self, Y: ArrayLike) -> Array:
         points = self._points(Y)
@@ -312,8 +300,10 @@ class _MarginalSource:
         return len(self._source)
 
     def masses(self, rows: NDArray[np.integer]) -> Array:
-        """Return the marginal masses of some queries."""
-        return self._fold(self._source.masses(rows))
+        """Return the marginal masses of some queries, never holding many joint ones."""
+        step = max(1, _CHUNK_ELEMENTS // self._source.layout.n_nodes)
+        parts = [rows[start : start + step] for start in range(0, len(rows), step)] or [rows]
+        return np.concatenate([self._fold(self._source.masses(part)) for part in parts])
 
 
 def _log(values: Array) -> Array:

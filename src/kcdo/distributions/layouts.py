@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from kcdo.errors import InvalidInputError
 
 Array = NDArray[np.floating]
 Matrix = Any  # a NumPy array or a SciPy sparse matrix
@@ -79,6 +81,22 @@ class RegionShape:
     density_level: float
     volume: float
     intervals: Array | None
+
+
+def as_points(y: ArrayLike, d: int) -> Array:
+    """Return points (G, d) of a d-dimensional density; one point may come without its G axis."""
+    points = np.asarray(y, dtype=float)
+    if points.ndim <= 1 and d == 1:
+        points = points.reshape(-1, 1)
+    elif points.ndim == 1 and len(points) == d:
+        points = points[None]
+    if points.ndim != 2 or points.shape[1] != d:
+        raise InvalidInputError(
+            f"points must be (G, {d}){' or (G,)' if d == 1 else ''}; got {np.shape(y)}."
+        )
+    if np.any(np.isnan(points)):
+        raise InvalidInputError("points contain NaN.")
+    return points
 
 
 def choose_nodes(masses: Array, uniforms: Array) -> NDArray[np.integer]:

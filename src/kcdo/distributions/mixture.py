@@ -4,7 +4,7 @@ The width is the distance to the (2d)-th neighbour: wide enough to join neighbou
 not to blur. It adds its square to the variance, which is part of the error budget.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -54,21 +54,16 @@ class MixtureLayout(Layout):
 
     def integrals(self, g: Callable[[Array], Array]) -> Array:
         """Return ∫ g over each bump from 2d points each: exact for cubic g."""
-        total = None
-        for i in range(self.dim):
-            for sign in (-1.0, 1.0):
-                shifted = self.nodes.copy()
-                shifted[:, i] += sign * np.sqrt(self.dim) * self.sds[:, i]
-                values = g(shifted)
-                total = values if total is None else total + values
-        assert total is not None
-        return total / (2 * self.dim)
+        return np.mean([g(points) for points in self._sigma_points()], axis=0)
 
     def entropy(self, masses: Array) -> Array:
-        """Return -Σ π_j log p(z_j): the entropy with each bump's mass taken at its node."""
-        density = self._density_at_nodes(masses)
-        logs = np.log(np.where(masses > 0, density, 1.0))
-        return -np.einsum("qm,qm->q", masses, logs)
+        """Return -Σ π_j E log p over bump j, from the 2d points of :meth:`integrals`."""
+        out = np.zeros(len(masses))
+        for points in self._sigma_points():
+            density = masses @ self.pdf_matrix(points)
+            logs = np.log(np.where(masses > 0, density, 1.0))
+            out -= np.einsum("qm,qm->q", masses, logs)
+        return out / (2 * self.dim)
 
     def mode(self, masses: Array) -> Array:
         """Return the node of highest density."""
@@ -112,13 +107,21 @@ class MixtureLayout(Layout):
         columns = list(dims)
         return MixtureLayout(self.nodes[:, columns], self.sds[:, columns]), lambda masses: masses
 
+    def _sigma_points(self) -> Iterator[Array]:
+        """Yield 2d points of each bump, (M, d) a time, with the bump's mean and covariance."""
+        for i in range(self.dim):
+            for sign in (-1.0, 1.0):
+                shifted = self.nodes.copy()
+                shifted[:, i] += sign * np.sqrt(self.dim) * self.sds[:, i]
+                yield shifted
+
     def _density_at_nodes(self, masses: Array) -> Array:
         return masses @ self.pdf_matrix(self.nodes)
 
     def _marginal_cdf(self, masses: Array, y: Array, z: Array, sd: Array) -> Array:
         """Return Σ_j π_qj Φ((y_qk - z_j)/sd_j), in blocks of bounded size."""
         out = np.empty_like(y)
-        step = max(1, _LARGEST_BLOCK // (y.shape[1] * len(z)))
+        step = max(1, _LARGEST_BLOCK // max(1, y.shape[1] * len(z)))
         for start in range(0, len(y), step):
             rows = slice(start, start + step)
             bumps = ndtr((y[rows, :, None] - z) / sd)

@@ -29,6 +29,7 @@ class ConditionalEstimator(BaseEstimator):
 
     def _encode(self, X: Any, Y: Any, sample_weight: Any) -> tuple[Groups, Array, bool]:
         """Check the training data and return them without rows of weight 0."""
+        self.__dict__.pop("_operator", None)  # a fit that fails leaves nothing half-fitted
         kernel = default_kernel(X) if self.kernel_x is None else as_kernel(self.kernel_x)
         encoder = InputEncoder(kernel)
         inputs = encoder.fit(self, X)
@@ -43,6 +44,9 @@ class ConditionalEstimator(BaseEstimator):
         if isinstance(X, GaussianInput | SampleInput):
             return self._encoder.uncertain(self, X)
         return self._encoder.transform(self, X)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_operator")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -125,10 +125,10 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, Y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to inputs X (N, p) and outputs Y (N,) or (N, d), arrays or data frames."""
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to inputs X (N, p) and outputs y (N,) or (N, d), arrays or data frames."""
         self._check_parameters()
-        groups, outputs, flat = self._encode(X, Y, sample_weight)
+        groups, outputs, flat = self._encode(X, y, sample_weight)
         wishes = Wishes(
             self._encoder.kernel,
             self.kernel_y,
@@ -154,16 +154,16 @@ class ConditionalDensityOperator(ConditionalEstimator):
         """Return the conditional mean, (Q,) or (Q, d)."""
         return self.conditional(X).mean()
 
-    def score_samples(self, X: Any, Y: Any = None) -> Array:
-        """Return log p(Y[i] | X[i]), (N,); without Y its expectation, minus the entropy."""
+    def score_samples(self, X: Any, y: Any = None) -> Array:
+        """Return log p(y[i] | X[i]), (N,); without y its expectation, minus the entropy."""
         dist = self.conditional(X)
-        return -dist.entropy() if Y is None else dist.logpdf_pairs(check_outputs(Y, len(dist))[0])
+        return -dist.entropy() if y is None else dist.logpdf_pairs(check_outputs(y, len(dist))[0])
 
-    def score(self, X: Any, Y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the mean log density of Y given X."""
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the mean log density of y given X."""
         return float(
             np.average(
-                self.score_samples(X, Y),
+                self.score_samples(X, y),
                 weights=np.asarray(sample_weight) if sample_weight is not None else None,
             )
         )

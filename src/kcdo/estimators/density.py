@@ -8,9 +8,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kcdo.distributions import ConditionalDistribution, Layout, Positivity, layout_of, make_positive
+from kcdo.distributions import (
+    ConditionalDistribution,
+    Layout,
+    Positivity,
+    as_points,
+    layout_of,
+    make_positive,
+)
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
-from kcdo.errors import InvalidInputError
+from kcdo.errors import InvalidInputError, SignedDensityError
 from kcdo.estimators.base import check_output_options, check_positivity
 from kcdo.kernels import DensityKernel, Kernel
 from kcdo.linalg import Filter, Tikhonov
@@ -18,7 +25,7 @@ from kcdo.measures import Grid, Reference
 from kcdo.reconstruction import Reconstruction
 from kcdo.regularisation import Scheme
 from kcdo.selection import Wishes, output_side, unconditional_sd, warn_outside
-from kcdo.validation import check_outputs, check_weights
+from kcdo.validation import check_matrix, check_weights
 
 Array = NDArray[np.floating]
 
@@ -40,8 +47,7 @@ class ReconstructedDensity:
 
     def pdf(self, y: ArrayLike) -> Array:
         """Return dP/dρ at points (G,) or (G, d): interpolated on a grid, else exact anywhere."""
-        dim = self.output.measure.dim
-        points = np.asarray(y, dtype=float).reshape(-1, dim)
+        points = as_points(y, self.output.measure.dim)
         if isinstance(self.output.measure, Grid):
             return self.distribution().pdf(points)[0]
         at_nodes = self.embedding(self.output.measure.nodes)
@@ -115,7 +121,10 @@ def reconstruct(
     """
     if not isinstance(embedding.kernel, DensityKernel):
         raise InvalidInputError("to reconstruct a density, embed with a kcdo.DensityKernel.")
+    check_positivity(positivity)
+    check_output_options(embedding.kernel, reference, ridge, filter)
     measure = reference.realise(embedding.candidates(), embedding.kernel.scales)
+    warn_outside(measure, embedding.candidates())
     output = Reconstruction(measure, embedding.kernel, ridge, filter or Tikhonov())
     return _density(output, embedding, positivity)
 
@@ -124,7 +133,6 @@ def _density(
     output: Reconstruction, embedding: MeanEmbedding, positivity: Positivity
 ) -> ReconstructedDensity:
     measure = output.measure
-    warn_outside(measure, embedding.candidates())
     u = output.reconstruct(embedding(measure.nodes)[None])
     integral = float((u @ measure.weights)[0])
     if not integral > 0:
@@ -152,7 +160,7 @@ class DensityReconstruction(DensityMixin, BaseEstimator):
     >>> import numpy as np, kcdo
     >>> y = np.random.default_rng(0).normal(size=(2000, 1))
     >>> model = kcdo.DensityReconstruction().fit(y)
-    >>> model.pdf([0.0]).round(1)
+    >>> model.pdf([[0.0]]).round(1)
     array([0.4])
     """
 
@@ -175,10 +183,10 @@ class DensityReconstruction(DensityMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to a sample X (N, d) or (N,); ``y`` is ignored."""
+        """Fit to a sample X (N, d); ``y`` is ignored."""
         check_positivity(self.positivity)
         check_output_options(self.kernel, self.reference, self.alpha_prime, self.filter)
-        points, self._flat = check_outputs(X, least=2)
+        points = check_matrix(X, least=2)
         weights = check_weights(sample_weight, len(points))
         points, weights = points[weights > 0], weights[weights > 0]
         wishes = Wishes(
@@ -194,27 +202,25 @@ class DensityReconstruction(DensityMixin, BaseEstimator):
         output = output_side(wishes, points, weights, spread)
         embedding = SampleEmbedding(points, weights / weights.sum(), kernel=output.kernel)
         self.density_ = _density(output, embedding, self.positivity)
-        if not self._flat:
-            validate_data(self, X, skip_check_array=True)
+        validate_data(self, X, skip_check_array=True)
         return self
 
     def pdf(self, X: Any) -> Array:
-        """Return dP/dρ at points (G,) or (G, d), (G,)."""
+        """Return dP/dρ at points (G, d), (G,)."""
         check_is_fitted(self)
-        points, flat = check_outputs(X)
-        if not (flat or self._flat):
-            validate_data(self, X, reset=False, skip_check_array=True)
-        if points.shape[1] != self.density_.output.measure.dim:
-            raise InvalidInputError(
-                f"points have {points.shape[1]} columns; the density has "
-                f"{self.density_.output.measure.dim}."
-            )
+        points = check_matrix(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
         return self.density_.pdf(points)
 
     def score_samples(self, X: Any) -> Array:
-        """Return log dP/dρ at the points, (G,)."""
+        """Return log dP/dρ at the points, (G,); -inf where the density is 0."""
+        check_is_fitted(self)
+        if self.density_.positivity == "signed":
+            raise SignedDensityError(
+                'a log density is not defined for positivity="signed": use "project" or "clip".'
+            )
         with np.errstate(divide="ignore"):
-            return np.log(np.maximum(self.pdf(X), 0.0))
+            return np.log(self.pdf(X))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean of :meth:`score_samples`."""
@@ -223,4 +229,4 @@ class DensityReconstruction(DensityMixin, BaseEstimator):
     def distribution(self) -> ConditionalDistribution:
         """Return the fitted distribution: cdf, quantiles, draws, moments of one query."""
         check_is_fitted(self)
-        return self.density_.distribution(flat=self._flat)
+        return self.density_.distribution(flat=self.density_.output.measure.dim == 1)

@@ -52,10 +52,10 @@ class ConditionalMeanOperator(ConditionalEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, Y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to inputs X (N, p) and outputs Y (N,) or (N, d)."""
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to inputs X (N, p) and outputs y (N,) or (N, d)."""
         check_ridge(self.alpha, "alpha")
-        groups, outputs, flat = self._encode(X, Y, sample_weight)
+        groups, outputs, flat = self._encode(X, y, sample_weight)
         seed = int(self.random_state or 0)
         kernel_x = with_median_scales(self._encoder.kernel, groups.points, groups.totals, seed=seed)
         kernel_y = as_kernel(self.kernel_y if self.kernel_y is not None else Gaussian())

@@ -25,6 +25,8 @@ class Kernel(ABC):
 
     #: whether blocks may be filled by several threads at once
     thread_safe = True
+    #: whether k(x, x') depends on x - x' alone
+    stationary = False
 
     @abstractmethod
     def block(self, A: Array, B: Array) -> Array:
@@ -69,6 +71,7 @@ class ScaledKernel(Kernel):
     """
 
     scale: Scale = None
+    stationary = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", checked_scale(self.scale, type(self).__name__))
@@ -85,24 +88,27 @@ class ScaledKernel(Kernel):
                 f"{type(self).__name__}() has no scale yet: give one, or fit it to data with "
                 "kcdo.with_median_scales(kernel, X)."
             )
-        scales = np.asarray(self.scale, dtype=float)
-        if scales.ndim and len(scales) != p:
-            raise InvalidInputError(
-                f"{type(self).__name__} has {len(scales)} scales but the data have {p} columns."
-            )
-        return np.broadcast_to(scales, (p,))
+        return per_column(self.scale, p, type(self).__name__, "scales")
 
 
-def checked_scale(scale: Any, owner: str) -> Scale:
-    """Return a scale as float or tuple of floats; positive and finite, or None."""
+def per_column(value: float | tuple[float, ...], p: int, owner: str, what: str) -> Array:
+    """Return one number for all columns, or one each, as one for each of ``p`` columns."""
+    values = np.asarray(value, dtype=float)
+    if values.ndim and len(values) != p:
+        raise InvalidInputError(f"{owner} has {len(values)} {what} but the data have {p} columns.")
+    return np.broadcast_to(values, (p,))
+
+
+def checked_scale(scale: Any, owner: str, what: str = "scale") -> Scale:
+    """Return a scale (or period) as float or tuple of floats; positive and finite, or None."""
     if scale is None:
         return None
     try:
         values = np.asarray(scale, dtype=float)
     except (TypeError, ValueError):
-        raise InvalidTypeError(f"{owner}: scale must be numbers; got {scale!r}.") from None
+        raise InvalidTypeError(f"{owner}: {what} must be numbers; got {scale!r}.") from None
     if values.ndim > 1 or values.size == 0 or not np.all(np.isfinite(values) & (values > 0)):
-        raise InvalidInputError(f"{owner}: scales must be positive and finite; got {scale!r}.")
+        raise InvalidInputError(f"{owner}: {what}s must be positive and finite; got {scale!r}.")
     return float(values) if values.ndim == 0 else tuple(values.tolist())
 
 
@@ -117,18 +123,21 @@ class OnColumns(Kernel):
     columns: tuple[int | str, ...]
 
     def __init__(self, kernel: Kernel, columns: int | str | Sequence[int | str]) -> None:
-        chosen = (columns,) if isinstance(columns, int | str | np.integer) else tuple(columns)
+        chosen = (columns,) if np.ndim(columns) == 0 else tuple(columns)  # type: ignore[arg-type]
         if not chosen:
             raise InvalidInputError("a kernel needs at least one column; got none.")
-        object.__setattr__(self, "kernel", kernel)
-        object.__setattr__(
-            self, "columns", tuple(c if isinstance(c, str) else int(c) for c in chosen)
-        )
+        object.__setattr__(self, "kernel", checked_part(kernel, "on(columns)"))
+        object.__setattr__(self, "columns", tuple(_checked_column(c) for c in chosen))
 
     @property
     def thread_safe(self) -> bool:  # type: ignore[override]
         """Whether the inner kernel is."""
         return self.kernel.thread_safe
+
+    @property
+    def stationary(self) -> bool:  # type: ignore[override]
+        """Whether the inner kernel is."""
+        return self.kernel.stationary
 
     @property
     def fitted(self) -> bool:
@@ -161,6 +170,24 @@ class OnColumns(Kernel):
         return self.kernel.gaussian_expectation(X[:, c], inputs.columns(c))
 
 
+def _checked_column(column: Any) -> int | str:
+    if isinstance(column, str):
+        return column
+    if isinstance(column, bool) or not isinstance(column, int | np.integer):
+        raise InvalidTypeError(f"a column is a position or a name; got {column!r}.")
+    return int(column)
+
+
+def checked_part(kernel: Any, owner: str) -> Kernel:
+    """Return a part of a composed kernel; what is not a kernel of ours is refused."""
+    if not isinstance(kernel, Kernel):
+        raise InvalidTypeError(
+            f"{owner} needs kcdo kernels; got {kernel!r}. Wrap a scikit-learn kernel or a function "
+            "of two arrays in kcdo.Adapter."
+        )
+    return kernel
+
+
 @dataclass(frozen=True)
 class _Composite(Kernel):
     kernels: tuple[Kernel, ...]
@@ -168,6 +195,7 @@ class _Composite(Kernel):
     def __post_init__(self) -> None:
         parts: list[Kernel] = []
         for kernel in self.kernels:  # nested sums and products are flattened
+            checked_part(kernel, type(self).__name__)
             parts.extend(kernel.kernels if type(kernel) is type(self) else (kernel,))
         if not parts:
             raise InvalidInputError(f"{type(self).__name__} needs at least one kernel.")
@@ -177,6 +205,11 @@ class _Composite(Kernel):
     def thread_safe(self) -> bool:  # type: ignore[override]
         """Whether every part is."""
         return all(k.thread_safe for k in self.kernels)
+
+    @property
+    def stationary(self) -> bool:  # type: ignore[override]
+        """Whether every part is."""
+        return all(k.stationary for k in self.kernels)
 
     @property
     def fitted(self) -> bool:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from kcdo.errors import InvalidInputError, InvalidTypeError
+from kcdo.inputs import GaussianInput
 from kcdo.kernels.base import Array, Kernel, OnColumns, Product, ScaledKernel
 from kcdo.kernels.stationary import Gaussian, Laplace, Matern
 
@@ -34,6 +35,11 @@ class DensityKernel(Kernel):
 
     def __post_init__(self) -> None:
         _check_density(self.kernel, self.dim)
+
+    @property
+    def stationary(self) -> bool:  # type: ignore[override]
+        """Whether the kernel that was normalised is."""
+        return self.kernel.stationary
 
     @property
     def integral(self) -> float:
@@ -71,6 +77,11 @@ class DensityKernel(Kernel):
     def diag(self, A: Array) -> Array:
         """Return ℓ(a_i, a_i)."""
         return self.kernel.diag(A) / self.integral
+
+    def gaussian_expectation(self, X: Array, inputs: GaussianInput) -> Array | None:
+        """Return the closed form of the kernel that was normalised, if it has one."""
+        values = self.kernel.gaussian_expectation(X, inputs)
+        return None if values is None else values / self.integral
 
     def cdf(self, centres: Array, points: Array) -> Array:
         """P(z_i + noise <= y_j) in every column, (n, G), for centres (n, d) and points (G, d)."""

@@ -1,10 +1,13 @@
 """E k(X, x') when the input x' is itself uncertain (THEORY, section 3)."""
 
+from functools import reduce
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from kcdo.errors import InvalidInputError
 from kcdo.inputs import Expectation, GaussianInput, SampleInput
 from kcdo.kernels.base import Array, Kernel, OnColumns, Product, Sum, independent_groups
 from kcdo.kernels.gram import cross_gram
@@ -29,6 +32,10 @@ def expectation(
     """
     if isinstance(inputs, SampleInput):
         return Expectation(_sample_mean(kernel, X, inputs, n_jobs), 0.0)
+    if X.shape[1] != inputs.mean.shape[1]:
+        raise InvalidInputError(
+            f"the uncertain inputs have {inputs.mean.shape[1]} columns, the data {X.shape[1]}."
+        )
     closed = kernel.gaussian_expectation(X, inputs)
     if closed is not None:
         return Expectation(closed, 0.0)
@@ -42,11 +49,15 @@ def expectation(
         )
     if isinstance(kernel, Product) and independent_groups(kernel, inputs):
         parts = [expectation(k, X, inputs, n_jobs=n_jobs) for k in kernel.kernels]
-        # every factor is at most 1, so that errors add at the most
-        return Expectation(
-            np.prod([p.values for p in parts], axis=0), float(sum(p.error for p in parts))
-        )
+        return reduce(_times, parts)
     return _quasi_random(kernel, X, inputs, n_jobs)
+
+
+def _times(a: Expectation, b: Expectation) -> Expectation:
+    """Return the product; |ab - a'b'| <= |a| δb + |b| δa + δa δb bounds its error."""
+    largest_a, largest_b = float(np.abs(a.values).max()), float(np.abs(b.values).max())
+    error = largest_a * b.error + largest_b * a.error + a.error * b.error
+    return Expectation(a.values * b.values, error)
 
 
 def _standard_normal_points(n_points: int, p: int) -> Array:
@@ -65,8 +76,10 @@ def gaussian_draws(inputs: GaussianInput) -> Array:
     white = _standard_normal_points(inputs.n_points, p)
     if inputs.diagonal:
         return inputs.mean[:, None, :] + white[None] * np.sqrt(inputs.cov)[:, None, :]
-    values, vectors = np.linalg.eigh(inputs.cov)  # works for singular covariances too
-    roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    sd = np.sqrt(inputs.variances)
+    unit = np.where(sd > 0, sd, 1.0)  # correlations: columns may differ vastly in scale
+    values, vectors = np.linalg.eigh(inputs.cov / (unit[:, :, None] * unit[:, None, :]))
+    roots = sd[:, :, None] * vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
     return inputs.mean[:, None, :] + np.einsum("sp,qkp->qsk", white, roots)
 
 

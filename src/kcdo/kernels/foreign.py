@@ -27,6 +27,12 @@ class Adapter(Kernel):
     function: Callable[[Any, Any], Any]
     thread_safe = False  # foreign code may keep state
 
+    def __hash__(self) -> int:
+        try:
+            return hash(self.function)
+        except TypeError:  # scikit-learn kernels compare by value but have no hash
+            return hash(type(self.function))
+
     @property
     def vectors_only(self) -> bool:
         """Whether the inputs must be numeric vectors (scikit-learn kernels say so)."""

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from kcdo.errors import InvalidInputError
 from kcdo.parallel import run_threaded
 
 Array = NDArray[np.floating]
@@ -35,6 +36,10 @@ def cross_gram(
     n_jobs: int | None = None,
 ) -> Array:
     """Return k(a_i, b_j), (len(A), len(B))."""
+    if A.ndim == B.ndim == 2 and A.shape[1] != B.shape[1]:
+        raise InvalidInputError(
+            f"a kernel compares rows of one width; got {A.shape[1]} and {B.shape[1]} columns."
+        )
     out = np.empty((len(A), len(B)), dtype=_dtype(A)) if out is None else out
     blocks = [(r, c) for r in _cuts(len(A), _BLOCK_ROWS) for c in _cuts(len(B), _BLOCK_COLUMNS)]
     _fill(kernel, A, B, out, blocks, n_jobs)

@@ -42,8 +42,7 @@ def with_median_scales(
     if isinstance(kernel, Categorical):
         return replace(kernel, scale=1.0)
     if isinstance(kernel, Periodic):
-        periods = np.broadcast_to(np.asarray(kernel.period), (X.shape[1],))
-        return Periodic(kernel.period, scale=_as_scale(periods / 8.0))
+        return replace(kernel, scale=_as_scale(kernel.periods(X.shape[1]) / 8.0))
     if isinstance(kernel, ScaledKernel):
         metric = "cityblock" if isinstance(kernel, Laplace) else "euclidean"
         return replace(kernel, scale=_as_scale(median_scales(X, weights, metric, seed)))
@@ -56,8 +55,10 @@ def median_scales(
     """Return one scale per column: standard deviation times median standardised distance."""
     rows, inverse = np.unique(X, axis=0, return_inverse=True)
     mass = np.bincount(inverse.ravel(), weights=weights).astype(float)
+    rows, mass = rows[mass > 0], mass[mass > 0]  # rows of weight 0 count as absent
     _, sd = weighted_mean_sd(rows, mass)
-    sd = np.where(sd > 0, sd, 1.0)
+    varies = sd > 0
+    sd = np.where(varies, sd, 1.0)
     if len(rows) > _MEDIAN_ROWS:
         chosen = np.random.default_rng(seed).choice(len(rows), _MEDIAN_ROWS, replace=False)
         rows, mass = rows[chosen], mass[chosen]
@@ -65,7 +66,7 @@ def median_scales(
         return sd
     first, second = np.triu_indices(len(rows), 1)
     middle = weighted_median(pdist(rows / sd, metric), mass[first] * mass[second])  # type: ignore[call-overload]
-    return sd * middle
+    return np.where(varies, sd * middle, 1.0)
 
 
 def weighted_mean_sd(X: Array, weights: Array | None = None) -> tuple[Array, Array]:

@@ -4,13 +4,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
 from scipy.special import erfcx
 
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import GaussianInput
-from kcdo.kernels.base import Array, Scale, ScaledKernel
+from kcdo.kernels.base import Array, Scale, ScaledKernel, checked_scale, per_column
 
 _DIRECT_COLUMNS = 3  # up to here differences are cheaper than, and as fast as, a matrix product
 
@@ -34,25 +33,34 @@ class Gaussian(ScaledKernel):
     def gaussian_expectation(self, X: Array, inputs: GaussianInput) -> Array:
         """|S(S+Σ)⁻¹|^½ exp(-½ (x-m)ᵀ(S+Σ)⁻¹(x-m)), S the squared scales (any covariance)."""
         squared_scales = self.scales(X.shape[1]) ** 2
-        if inputs.diagonal:
-            total = squared_scales + inputs.cov
-            gain = np.sqrt(np.prod(squared_scales / total, axis=1))
-            difference = X[None, :, :] - inputs.mean[:, None, :]
-            exponent = np.einsum("qnp,qp->qn", difference**2, 1.0 / total)
-        else:
-            exponent, gain = _mahalanobis(X, inputs, squared_scales)
+        form = _diagonal_mahalanobis if inputs.diagonal else _mahalanobis
+        exponent, gain = form(X, inputs, squared_scales)
         return gain[:, None] * np.exp(-0.5 * exponent)
 
 
-def _mahalanobis(X: Array, inputs: GaussianInput, squared_scales: Array) -> tuple[Array, Array]:
-    """Return (x-m)ᵀ(S+Σ)⁻¹(x-m), (Q, N), and |S(S+Σ)⁻¹|^½, (Q,), in units of the scales."""
-    s = np.sqrt(squared_scales)
-    factors = np.linalg.cholesky(np.eye(len(s)) + inputs.cov / np.outer(s, s))
+def _diagonal_mahalanobis(
+    X: Array, inputs: GaussianInput, squared_scales: Array
+) -> tuple[Array, Array]:
+    total = squared_scales + inputs.cov
     exponent = np.empty((len(inputs), len(X)))
-    for q, factor in enumerate(factors):  # one (p, N) solve each: never a (Q, N, p) array
-        white = solve_triangular(factor, ((X - inputs.mean[q]) / s).T, lower=True)
-        exponent[q] = np.einsum("pn,pn->n", white, white)
-    return exponent, 1.0 / np.prod(np.diagonal(factors, axis1=1, axis2=2), axis=1)
+    for q in range(len(inputs)):  # never a (Q, N, p) array
+        exponent[q] = (X - inputs.mean[q]) ** 2 @ (1.0 / total[q])
+    return exponent, np.sqrt(np.prod(squared_scales / total, axis=1))
+
+
+def _mahalanobis(X: Array, inputs: GaussianInput, squared_scales: Array) -> tuple[Array, Array]:
+    """Return (x-m)ᵀ(S+Σ)⁻¹(x-m), (Q, N), and |S(S+Σ)⁻¹|^½, (Q,), any covariance."""
+    sd = np.sqrt(squared_scales + inputs.variances)
+    total = np.diag(squared_scales) + inputs.cov
+    # in units of sd the eigenvalues sum to p; a floor keeps nearly singular covariances solvable
+    values, vectors = np.linalg.eigh(total / (sd[:, :, None] * sd[:, None, :]))
+    values = np.maximum(values, np.finfo(float).eps)
+    exponent = np.empty((len(inputs), len(X)))
+    for q in range(len(inputs)):  # never a (Q, N, p) array
+        white = ((X - inputs.mean[q]) / sd[q]) @ (vectors[q] / np.sqrt(values[q]))
+        exponent[q] = np.einsum("np,np->n", white, white)
+    gain = np.prod(np.sqrt(squared_scales) / sd, axis=1) / np.sqrt(np.prod(values, axis=1))
+    return exponent, gain
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,7 @@ class Laplace(ScaledKernel):
 
 def laplace_gaussian_mean(distance: Array, sd: Array) -> Array:
     """E exp(-|t|) for t ~ N(distance, sd²), distance >= 0, without overflow (erfcx form)."""
-    positive = np.maximum(sd, 1e-8)  # below that the answer is that of a point to 1e-16
+    positive = np.maximum(sd, 1e-17)  # E|t| is of order sd: below that the answer is a point's
     near = (positive - distance / positive) / np.sqrt(2.0)
     far = (positive + distance / positive) / np.sqrt(2.0)
     bell = 0.5 * np.exp(-0.5 * (distance / positive) ** 2)
@@ -155,15 +163,18 @@ class Periodic(ScaledKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        periods = np.asarray(self.period, dtype=float)
-        if periods.ndim > 1 or not np.all(np.isfinite(periods) & (periods > 0)):
-            raise InvalidInputError(f"Periodic: periods must be positive; got {self.period!r}.")
-        value = float(periods) if periods.ndim == 0 else tuple(periods.tolist())
-        object.__setattr__(self, "period", value)
+        period = checked_scale(self.period, "Periodic", "period")
+        if period is None:
+            raise InvalidInputError("Periodic needs a period, such as 24.0 for hours of the day.")
+        object.__setattr__(self, "period", period)
+
+    def periods(self, p: int) -> Array:
+        """Return the period of each of ``p`` columns."""
+        return per_column(self.period, p, "Periodic", "periods")
 
     def block(self, A: Array, B: Array) -> Array:
         """Return one block of kernel values."""
-        periods = np.broadcast_to(np.asarray(self.period, dtype=A.dtype), (A.shape[1],))
+        periods = self.periods(A.shape[1]).astype(A.dtype)
         exponent = np.zeros((len(A), len(B)), dtype=A.dtype)
         for i, scale in enumerate(self.scales(A.shape[1])):
             angle = (A[:, i, None] - B[None, :, i]) * (np.pi / periods[i])

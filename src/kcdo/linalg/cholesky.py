@@ -27,11 +27,8 @@ class CholeskyFactor:
     """
 
     def __init__(self, matrix: Array) -> None:
-        names = ("potrf", "potrs", "trtri")
-        functions: Any = get_lapack_funcs(names, (matrix,))
-        potrf, self._potrs, self._trtri = functions
         # The transpose of a C-ordered array is what LAPACK calls its own order: lower is upper.
-        self._upper, info = potrf(matrix.T, lower=0, overwrite_a=1, clean=0)
+        self._upper, info = _lapack("potrf", matrix)(matrix.T, lower=0, overwrite_a=1, clean=0)
         if info:
             raise NotPositiveDefiniteError(
                 f"the leading minor of order {info} is not positive definite: use a larger alpha."
@@ -42,7 +39,7 @@ class CholeskyFactor:
 
     def solve(self, B: Array) -> Array:
         """Return A⁻¹ B for B (n,) or (n, k)."""
-        return self._potrs(self._upper, B, lower=0)[0]
+        return _lapack("potrs", self._upper)(self._upper, B, lower=0)[0]
 
     def condition(self) -> float:
         """Return a cheap lower bound of the condition number, from the factor's diagonal."""
@@ -56,7 +53,7 @@ class CholeskyFactor:
         solves.
         """
         if rows is None:
-            inverse, _ = self._trtri(self._upper, lower=0)
+            inverse, _ = _lapack("trtri", self._upper)(self._upper, lower=0)
             return np.array([inverse[i, i:] @ inverse[i, i:] for i in range(len(self))])
         out = np.empty(len(rows), dtype=self._upper.dtype)
         for start in range(0, len(rows), _SOLVE_COLUMNS):
@@ -65,3 +62,8 @@ class CholeskyFactor:
             units[part, np.arange(len(part))] = 1.0
             out[start : start + len(part)] = self.solve(units)[part, np.arange(len(part))]
         return out
+
+
+def _lapack(name: str, matrix: Array) -> Any:
+    """Return a LAPACK routine for the precision of the matrix (not kept: it does not pickle)."""
+    return get_lapack_funcs(name, (matrix,))

@@ -1,0 +1,310 @@
+"""The conditional density operator as an estimator: closed-form cases and invariances."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+import kcdo
+
+SLOPE, NOISE = 0.8, 0.6
+QUERIES = np.array([[-1.0], [0.0], [1.0]])
+
+
+def gaussian_linear(n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 1))
+    return X, SLOPE * X[:, 0] + NOISE * rng.standard_normal(n)
+
+
+def errors_on_gaussian_linear(n, seed):
+    """Root mean squared errors of mean, sd and density at x = -1, 0, 1."""
+    dist = kcdo.ConditionalDensityOperator().fit(*gaussian_linear(n, seed)).conditional(QUERIES)
+    grid = np.linspace(-3, 3, 121)
+    truth = norm.pdf(grid, SLOPE * QUERIES, NOISE)
+    parts = (dist.mean() - SLOPE * QUERIES[:, 0], dist.std() - NOISE, dist.pdf(grid) - truth)
+    return [np.sqrt(np.mean(part**2)) for part in parts]
+
+
+def test_heuristic_converges_on_a_gaussian_linear_model():
+    small, middle, large = (
+        np.mean([errors_on_gaussian_linear(n, seed) for seed in range(seeds)], axis=0)
+        for n, seeds in ((250, 8), (1000, 4), (4000, 2))
+    )
+    assert np.all(middle < small)
+    assert np.all(large < middle)
+    assert np.all(large < [0.03, 0.04, 0.03])
+
+
+@pytest.fixture(scope="module")
+def waves():
+    """Bimodal, heteroscedastic, with one irrelevant input."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-2, 2, (300, 2))
+    branch = np.where(rng.random(300) < 0.5, -1.0, 1.0)
+    return X, branch * np.abs(X[:, 0]) + (0.1 + 0.1 * np.abs(X[:, 0])) * rng.standard_normal(300)
+
+
+@pytest.fixture(scope="module")
+def fitted(waves):
+    return kcdo.ConditionalDensityOperator().fit(*waves)
+
+
+def test_the_dense_formula_literally(waves):
+    """Estimator against THEORY's formulas written with explicit inverses."""
+    X, Y = waves
+    box = kcdo.UniformBox(-4.0, 4.0, nodes=120)
+    model = kcdo.ConditionalDensityOperator(
+        kernel_x=kcdo.Laplace(0.7),
+        kernel_y=kcdo.Gaussian(0.3),
+        reference=box,
+        alpha=1e-3,
+        alpha_prime=0.05,
+        positivity="signed",
+    ).fit(X, Y)
+    query = np.array([[0.3, -0.2]])
+    K = np.exp(-np.abs(X[:, None] - X[None]).sum(axis=2) / 0.7)
+    k = np.exp(-np.abs(X - query).sum(axis=1) / 0.7)
+    w = np.linalg.inv(K + len(X) * 1e-3 * np.eye(len(X))) @ k
+    Z = np.linspace(-4, 4, 241)[1::2]
+    cell = 8 / 120
+    u = np.linalg.inv(cell * norm.pdf(Z[:, None], Z, 0.3) + 0.05 * np.eye(120)) @ (
+        norm.pdf(Z[:, None], Y, 0.3) @ w
+    )
+    marginal = norm.pdf(Z[:, None], Y, 0.3).sum(axis=1)
+    marginal /= marginal.sum() * cell
+    expected = (w.sum() * u / (u.sum() * cell) + 1e-3 * marginal) / (w.sum() + 1e-3)
+    np.testing.assert_allclose(model.conditional(query).pdf(Z)[0], expected, rtol=0, atol=1e-9)
+
+
+def test_far_from_all_data_is_the_marginal(fitted, waves):
+    dist = fitted.conditional([[1e6, 1e6], [100.0, -100.0]])
+    grid = np.linspace(-3, 3, 50)
+    marginal = kcdo.DensityReconstruction(kernel=fitted.report_.kernel_y, alpha_prime=1e6).fit(
+        waves[1][:, None]
+    )
+    np.testing.assert_allclose(dist.pdf(grid)[0], marginal.pdf(grid[:, None]), atol=5e-3)
+    np.testing.assert_array_equal(dist.pdf(grid)[0], dist.pdf(grid)[1])
+
+
+def test_row_order_does_not_matter(fitted, waves):
+    X, Y = waves
+    order = np.random.default_rng(2).permutation(len(X))
+    again = kcdo.ConditionalDensityOperator().fit(X[order], Y[order])
+    grid = np.linspace(-3, 3, 40)
+    np.testing.assert_allclose(
+        again.conditional(X[:5]).pdf(grid), fitted.conditional(X[:5]).pdf(grid), atol=1e-9
+    )
+
+
+def test_row_order_does_not_matter_when_choices_use_a_subsample():
+    X, Y = gaussian_linear(2500, 0)
+    order = np.random.default_rng(2).permutation(len(X))
+    first = kcdo.ConditionalDensityOperator().fit(X, Y)
+    second = kcdo.ConditionalDensityOperator().fit(X[order], Y[order])
+    np.testing.assert_allclose(first.predict(QUERIES), second.predict(QUERIES), atol=1e-9)
+
+
+def test_adding_a_query_changes_no_other_answer(fitted, waves):
+    X, _ = waves
+    grid = np.linspace(-3, 3, 30)
+    alone, together = fitted.conditional(X[:3]), fitted.conditional(X[:50])
+    np.testing.assert_allclose(together.pdf(grid)[:3], alone.pdf(grid), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        together.quantile([0.1, 0.9])[:3], alone.quantile([0.1, 0.9]), rtol=0, atol=1e-10
+    )
+    np.testing.assert_allclose(
+        together.sample(10, random_state=0)[:3], alone.sample(10, random_state=0), atol=1e-9
+    )
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    factor=st.floats(1e-3, 1e3).flatmap(lambda a: st.sampled_from([a, -a])),
+    shift=st.floats(-10.0, 10.0),
+)
+def test_an_affine_change_of_the_output_changes_the_density_accordingly(factor, shift):
+    X, Y = gaussian_linear(60, 3)
+    grid = np.linspace(-2, 2, 15)
+    base = kcdo.ConditionalDensityOperator().fit(X, Y).conditional(QUERIES)
+    moved = kcdo.ConditionalDensityOperator().fit(X, factor * Y + shift * abs(factor))
+    dist = moved.conditional(QUERIES)
+    np.testing.assert_allclose(
+        dist.pdf(factor * grid + shift * abs(factor)) * abs(factor), base.pdf(grid), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        dist.mean(), factor * base.mean() + shift * abs(factor), atol=1e-6 * abs(factor)
+    )
+
+
+@pytest.mark.parametrize("x_scale", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("y_scale", [1e-12, 1.0, 1e12])
+def test_extreme_scales_work(x_scale, y_scale):
+    X, Y = gaussian_linear(100, 4)
+    base = kcdo.ConditionalDensityOperator().fit(X, Y).conditional(QUERIES)
+    dist = kcdo.ConditionalDensityOperator().fit(X * x_scale, Y * y_scale)
+    dist = dist.conditional(QUERIES * x_scale)
+    np.testing.assert_allclose(dist.std() / y_scale, base.std(), rtol=1e-6)
+    np.testing.assert_allclose(
+        dist.quantile([0.1, 0.9]) / y_scale, base.quantile([0.1, 0.9]), rtol=1e-6
+    )
+
+
+def test_constant_and_duplicated_columns_work():
+    X, Y = gaussian_linear(100, 5)
+    wide = np.column_stack([X, np.full(100, 7.0), X])
+    dist = kcdo.ConditionalDensityOperator().fit(wide, Y).conditional(wide[:4])
+    assert np.all(np.isfinite(dist.mean()))
+    assert np.all(dist.std() > 0)
+
+
+def test_a_constant_output_is_predicted_as_such():
+    X, _ = gaussian_linear(30, 6)
+    for value in (0.0, 5.0, -1e9):
+        dist = kcdo.ConditionalDensityOperator().fit(X, np.full(30, value)).conditional(X[:2])
+        np.testing.assert_allclose(dist.mean(), value, atol=1e-2 * max(abs(value), 1.0))
+    joint = np.column_stack([X[:, 0], np.full(30, 3.0)])
+    dist = kcdo.ConditionalDensityOperator().fit(X, joint).conditional(X[:2])
+    np.testing.assert_allclose(dist.mean()[:, 1], 3.0, atol=0.03)
+
+
+def test_two_rows_are_enough():
+    dist = kcdo.ConditionalDensityOperator().fit([[0.0], [1.0]], [0.0, 1.0]).conditional([[0.0]])
+    assert np.isfinite(dist.mean()[0])
+    same = kcdo.ConditionalDensityOperator().fit([[0.0], [0.0]], [1.0, 1.0]).conditional([[0.0]])
+    assert same.mean()[0] == pytest.approx(1.0, abs=0.01)
+
+
+def test_rows_of_weight_zero_count_as_absent(waves):
+    X, Y = waves
+    weights = np.ones(len(X))
+    weights[::3] = 0.0
+    Y_wild = np.where(weights > 0, Y, 1e6)
+    weighted = kcdo.ConditionalDensityOperator().fit(X, Y_wild, sample_weight=weights)
+    kept = kcdo.ConditionalDensityOperator().fit(X[weights > 0], Y[weights > 0])
+    np.testing.assert_array_equal(
+        weighted.conditional(X[:5]).quantile(0.5), kept.conditional(X[:5]).quantile(0.5)
+    )
+
+
+def test_counts_equal_repeated_rows(waves):
+    X, Y = waves
+    counts = np.random.default_rng(0).integers(1, 4, len(X))
+    weighted = kcdo.ConditionalDensityOperator().fit(X, Y, sample_weight=counts)
+    repeated = kcdo.ConditionalDensityOperator().fit(np.repeat(X, counts, 0), np.repeat(Y, counts))
+    np.testing.assert_allclose(
+        weighted.conditional(X[:5]).mean(), repeated.conditional(X[:5]).mean(), atol=1e-9
+    )
+
+
+def test_only_ratios_of_other_weights_matter(waves):
+    X, Y = waves
+    weights = np.random.default_rng(0).uniform(0.5, 2, len(X))
+    first = kcdo.ConditionalDensityOperator().fit(X, Y, sample_weight=weights)
+    second = kcdo.ConditionalDensityOperator().fit(X, Y, sample_weight=1e-3 * weights)
+    np.testing.assert_allclose(first.predict(X[:5]), second.predict(X[:5]), atol=1e-9)
+
+
+def test_output_axes_follow_the_shape_of_the_outputs(waves):
+    X, Y = waves
+    model = kcdo.ConditionalDensityOperator()
+    flat = model.fit(X, Y).conditional(X[:3])
+    assert flat.mean().shape == (3,)
+    assert flat.quantile([0.1, 0.5]).shape == (3, 2)
+    assert flat.sample(4, random_state=0).shape == (3, 4)
+    column = model.fit(X, Y[:, None]).conditional(X[:3])
+    assert column.mean().shape == (3, 1)
+    assert column.quantile(0.5).shape == (3, 1)
+    pair = model.fit(X, np.column_stack([Y, X[:, 0]])).conditional(X[:3])
+    assert pair.mean().shape == (3, 2)
+    assert pair.cov().shape == (3, 2, 2)
+    assert pair.quantile([0.1, 0.5, 0.9]).shape == (3, 3, 2)
+    assert pair.interval(0.9).shape == (3, 2, 2)
+    assert pair.sample(4, random_state=0).shape == (3, 4, 2)
+    assert pair.expect(lambda y: y[:, 0] * y[:, 1]).shape == (3,)
+
+
+def test_joint_outputs_know_their_dependence():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (800, 1))
+    shared = rng.standard_normal(800)
+    Y = np.column_stack([shared, 0.9 * shared + 0.3 * rng.standard_normal(800)])
+    cov = kcdo.ConditionalDensityOperator().fit(X, Y).conditional([[0.0]]).cov()[0]
+    correlation = cov[0, 1] / np.sqrt(cov[0, 0] * cov[1, 1])
+    assert correlation == pytest.approx(0.9 / np.sqrt(0.9), abs=0.15)
+
+
+def test_many_outputs_use_scattered_nodes():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (300, 1))
+    Y = X * np.arange(1, 6) + 0.3 * rng.standard_normal((300, 5))
+    dist = kcdo.ConditionalDensityOperator().fit(X, Y).conditional([[0.5]])
+    np.testing.assert_allclose(dist.mean()[0], 0.5 * np.arange(1, 6), atol=0.5)
+    assert np.isfinite(dist.logpdf_pairs(0.5 * np.arange(1, 6)[None]))[0]
+
+
+@pytest.mark.parametrize("positivity", ["project", "clip"])
+@pytest.mark.parametrize(
+    "reference",
+    [None, kcdo.QuasiRandomBox(-5.0, 5.0, n_nodes=256), kcdo.UniformBox(-5.0, 5.0, nodes=80)],
+)
+@pytest.mark.parametrize(
+    "kernel_y", [kcdo.Gaussian(0.4), kcdo.Laplace(0.4), kcdo.Matern(0.4, smoothness=2.5)]
+)
+def test_every_output_side_gives_a_density(waves, positivity, reference, kernel_y):
+    X, Y = waves
+    model = kcdo.ConditionalDensityOperator(
+        kernel_y=kernel_y, reference=reference, positivity=positivity
+    ).fit(X, Y)
+    grid = np.linspace(-8, 8, 4001)
+    density = model.conditional(X[:3]).pdf(grid)
+    assert density.min() >= 0
+    np.testing.assert_allclose(np.trapezoid(density, grid), 1.0, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "spectral", [kcdo.Tikhonov(), kcdo.IteratedTikhonov(2), kcdo.SpectralCutoff()]
+)
+def test_every_filter_recovers_a_gaussian(spectral):
+    X, Y = gaussian_linear(600, 7)
+    model = kcdo.ConditionalDensityOperator(filter=spectral, alpha_prime=0.05).fit(X, Y)
+    dist = model.conditional([[0.0]])
+    assert dist.std()[0] == pytest.approx(NOISE, abs=0.15)
+
+
+def test_paper_selection_uses_medians_scheme_and_filter():
+    X, Y = gaussian_linear(400, 8)
+    report = kcdo.ConditionalDensityOperator(selection="paper").fit(X, Y).report_
+    assert report.n_nodes == 400
+    assert report.alpha == pytest.approx(400**-0.5)
+    assert isinstance(report.filter, kcdo.PrintedForm)
+    scale = float(np.median(np.abs(X - X.T)[np.triu_indices(400, 1)]))
+    assert report.kernel_x.scale == pytest.approx(scale)
+    extent = np.ptp(Y)
+    nodes = np.linspace(0, extent, 400)
+    apart = float(np.median(np.abs(nodes[:, None] - nodes)[np.triu_indices(400, 1)]))
+    assert report.kernel_y.scale == pytest.approx(apart)
+    ridge = 400**-0.5 * (extent / 399) / (np.sqrt(2 * np.pi) * apart)
+    assert report.alpha_prime == pytest.approx(ridge)
+    assert "alpha_prime" in str(report)
+
+
+def test_schemes_set_the_ridges():
+    X, Y = gaussian_linear(100, 9)
+    model = kcdo.ConditionalDensityOperator(
+        alpha=kcdo.CorrectedScheme(0.4, 0.4, 0.9),
+        alpha_prime=kcdo.PowerScheme(1.0, 0.5),
+        reference=kcdo.UniformBox(-5.0, 5.0, nodes=64),
+    ).fit(X, Y)
+    assert model.report_.alpha == pytest.approx(kcdo.CorrectedScheme(0.4, 0.4, 0.9)(100, 64))
+    assert model.report_.alpha_prime == pytest.approx(0.1)
+    default = kcdo.ConditionalDensityOperator(alpha=kcdo.PrintedScheme()).fit(X, Y)
+    assert default.report_.alpha == pytest.approx(0.1)
+
+
+def test_results_do_not_depend_on_the_number_of_threads(waves):
+    X, Y = waves
+    one = kcdo.ConditionalDensityOperator(n_jobs=1).fit(X, Y).conditional(X).mean()
+    two = kcdo.ConditionalDensityOperator(n_jobs=2).fit(X, Y).conditional(X).mean()
+    np.testing.assert_allclose(one, two, rtol=0, atol=1e-10)
