@@ -105,10 +105,9 @@ def _targets(donut: kcdo.Donut) -> tuple[Array, Array]:
 
 def table(seeds: int) -> str:
     """The table as Markdown: medians over the seeds."""
-    lines = [
-        "| tilt | N | estimate | conditional, x = 1 | conditional, x = 0 | joint, x = 1 | joint, x = 0 |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    columns = [f"{target}, x = {x}" for target in ("conditional", "joint") for x in (1, 0)]
+    header = ["tilt", "N", "estimate", *columns]
+    lines = [f"| {' | '.join(header)} |", "|" + "---|" * len(header)]
     for axis in ("y", "x"):
         donut = kcdo.Donut(axis=axis)
         for n_per_mean in (50, 75):

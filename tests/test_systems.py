@@ -114,7 +114,7 @@ def test_objects_are_not_grouped():
     words = np.array(["a", "bb", "a"], dtype=object)
     groups = Groups.of(words)
     assert len(groups.points) == 3
-    kernel = Adapter(lambda a, b: float(a == b))
+    kernel = Adapter(lambda a, b: a[:, None] == b[None, :])
     system = DenseSystem(kernel, groups, 1.0 / 3)
     B = np.array([[1.0], [5.0], [3.0]])
     found = system.section(np.array(["a", "bb", "c"], dtype=object)) @ system.coefficients(B)

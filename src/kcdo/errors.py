@@ -17,6 +17,10 @@ class SignedDensityError(KcdoError, ValueError):
     """The question has no answer for a density that may be negative."""
 
 
+class NotEnoughMemoryError(KcdoError, MemoryError):
+    """The work would need more memory than there is; nothing was allocated."""
+
+
 class KcdoWarning(UserWarning):
     """Base of every warning of kcdo."""
 

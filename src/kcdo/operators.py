@@ -81,7 +81,7 @@ class DensityOperator:
                 stacklevel=2,
             )
         v = self.output.measure.weights
-        values = section.values @ self.coefficients
+        values: Array = section.values @ self.coefficients
         strength = np.maximum(section.values @ self.weight_sums, 0.0)
         integral = values @ v
         usable = (integral > 0) & (strength > 0)

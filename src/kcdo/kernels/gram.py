@@ -12,7 +12,7 @@ from kcdo.parallel import run_threaded
 
 Array = NDArray[np.floating]
 
-_BLOCK_ROWS = 256
+_BLOCK_ROWS = 128
 _BLOCK_COLUMNS = 1024
 # Values below this multiply to denormal numbers, which slow a factorisation tenfold.
 _FLUSH = {np.dtype(np.float64): 1e-150, np.dtype(np.float32): 1e-18}
@@ -102,7 +102,8 @@ def _fill(
     def fill(block: tuple[slice, slice]) -> None:
         rows, columns = block
         values = kernel.block(A[rows], B[columns])
-        np.putmask(values, np.abs(values) < threshold, 0.0)
+        if values.size and values.min() < threshold:  # rarely, so that the mask is seldom made
+            np.putmask(values, np.abs(values) < threshold, 0.0)
         out[rows, columns] = values
 
     task: Callable[[tuple[slice, slice]], None] = fill

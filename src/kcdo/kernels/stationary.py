@@ -13,6 +13,8 @@ from kcdo.kernels.base import Array, Scale, ScaledKernel, checked_scale, per_col
 
 _DIRECT_COLUMNS = 3  # up to here differences are cheaper than, and as fast as, a matrix product
 
+_FAR_APART = 1e4  # half squared norms, in scales, up to which a matrix product keeps 1e-11
+
 
 @dataclass(frozen=True)
 class Gaussian(ScaledKernel):
@@ -26,9 +28,12 @@ class Gaussian(ScaledKernel):
 
     def block(self, A: Array, B: Array) -> Array:
         """Return one block of kernel values."""
-        squared = scaled_squared_distances(A, B, self.scales(A.shape[1]))
-        squared *= -0.5
-        return np.exp(squared, out=squared)
+        scales = self.scales(A.shape[1])
+        exponent = _gaussian_exponent(A, B, scales) if A.shape[1] > _DIRECT_COLUMNS else None
+        if exponent is None:
+            exponent = scaled_squared_distances(A, B, scales)
+            exponent *= -0.5
+        return np.exp(exponent, out=exponent)
 
     def gaussian_expectation(self, X: Array, inputs: GaussianInput) -> Array:
         """|S(S+Σ)⁻¹|^½ exp(-½ (x-m)ᵀ(S+Σ)⁻¹(x-m)), S the squared scales (any covariance)."""
@@ -36,6 +41,24 @@ class Gaussian(ScaledKernel):
         form = _diagonal_mahalanobis if inputs.diagonal else _mahalanobis
         exponent, gain = form(X, inputs, squared_scales)
         return gain[:, None] * np.exp(-0.5 * exponent)
+
+
+def _gaussian_exponent(A: Array, B: Array, scales: Array) -> Array | None:
+    """Return -|a - b|²/2 in one matrix product, (a, -|a|²/2, 1)·(b, 1, -|b|²/2).
+
+    Its error is absolute, eps·|a|², which exp(·) turns into a relative one: None where points lie
+    so many scales apart that this would be seen.
+    """
+    p = A.shape[1]
+    centre = B.mean(axis=0)
+    left, right = np.ones((len(A), p + 2), A.dtype), np.ones((len(B), p + 2), A.dtype)
+    np.divide(A - centre, scales, out=left[:, :p], casting="same_kind")
+    np.divide(B - centre, scales, out=right[:, :p], casting="same_kind")
+    left[:, p] = -0.5 * np.einsum("ij,ij->i", left[:, :p], left[:, :p])
+    right[:, p + 1] = -0.5 * np.einsum("ij,ij->i", right[:, :p], right[:, :p])
+    if max(-left[:, p].min(), -right[:, p + 1].min()) > _FAR_APART:
+        return None
+    return left @ right.T
 
 
 def _diagonal_mahalanobis(
@@ -211,7 +234,7 @@ def scaled_squared_distances(A: Array, B: Array, scales: Array) -> Array:
     """Σ ((a_i - b_i)/s_i)², to full relative accuracy even where points nearly coincide.
 
     A matrix product forms |a|² + |b|² - 2ab; where that cancels, the few entries concerned are
-    computed again from differences.
+    computed again from differences of the points themselves (an outlier may move the centre).
     """
     scales = scales.astype(A.dtype)
     if A.shape[1] <= _DIRECT_COLUMNS:
@@ -231,14 +254,16 @@ def scaled_squared_distances(A: Array, B: Array, scales: Array) -> Array:
     tolerance = np.finfo(A.dtype).eps ** 0.375  # relative error left: eps/tolerance, 1e-10
     rows, columns = np.nonzero(squared < tolerance * (a_norms.max() + b_norms.max()))
     if len(rows):
-        squared[rows, columns] = _paired_squared_distances(a, b, rows, columns)
+        squared[rows, columns] = _paired_squared_distances(A, B, scales, rows, columns)
     return squared
 
 
-def _paired_squared_distances(a: Array, b: Array, rows: NDArray, columns: NDArray) -> Array:
-    out = np.empty(len(rows), dtype=a.dtype)
+def _paired_squared_distances(
+    A: Array, B: Array, scales: Array, rows: NDArray, columns: NDArray
+) -> Array:
+    out = np.empty(len(rows), dtype=A.dtype)
     for start in range(0, len(rows), 1 << 16):  # bounded memory, however many pairs coincide
         part = slice(start, start + (1 << 16))
-        difference = a[rows[part]] - b[columns[part]]
+        difference = (A[rows[part]] - B[columns[part]]) / scales
         out[part] = np.einsum("ij,ij->i", difference, difference)
     return out

@@ -1,0 +1,38 @@
+"""How much memory there is, and saying no before it runs out."""
+
+import os
+from pathlib import Path
+
+from kcdo.errors import NotEnoughMemoryError
+
+_GIB = 1 << 30
+
+
+def available_memory() -> int:
+    """Return the bytes that can be allocated without swapping, as the system sees it."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:  # other Unix systems
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 4 * _GIB  # unknown: assume a small machine
+
+
+def require_memory(needed: float, what: str, instead: str) -> None:
+    """Raise, before anything is allocated, if ``needed`` bytes are more than there are.
+
+    >>> require_memory(1e18, "a matrix", "use less")
+    Traceback (most recent call last):
+        ...
+    kcdo.errors.NotEnoughMemoryError: a matrix needs 931322574.6 GiB ...
+    """
+    there = available_memory()
+    if needed > there:
+        raise NotEnoughMemoryError(
+            f"{what} needs {needed / _GIB:.1f} GiB of memory, but {there / _GIB:.1f} GiB are "
+            f"available: {instead}"
+        )

@@ -1,0 +1,131 @@
+"""How to solve the input side: options, and the automatic choice between them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import kmeans_plusplus
+
+from kcdo.errors import InvalidInputError
+from kcdo.kernels import Kernel, cross_gram, weighted_mean_sd
+from kcdo.linalg import randomly_pivoted_cholesky
+from kcdo.memory import available_memory, require_memory
+
+Array = NDArray[np.floating]
+CentreChoice = Literal["uniform", "kmeans++", "rpcholesky"]
+
+_CENTRE_CHOICES = ("uniform", "kmeans++", "rpcholesky")
+_LARGEST_AUTOMATIC_EXACT = 12_000  # beyond this N³ costs minutes
+_WORKING_SHARE = 1.3  # of the one N x N array
+
+
+@dataclass(frozen=True)
+class Exact:
+    """One in-place Cholesky factorisation of the N×N system (N distinct inputs).
+
+    Parameters
+    ----------
+    dtype : {"float64", "float32"}
+        float32 halves memory and time; it is safe while α N is well above 1e-5.
+    """
+
+    dtype: Literal["float64", "float32"] = "float64"
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ("float64", "float32"):
+            raise InvalidInputError(f"Exact: dtype must be float64 or float32; got {self.dtype!r}.")
+
+    def require_memory(self, n: int) -> None:
+        """Refuse, with the numbers, a system that does not fit."""
+        require_memory(
+            _WORKING_SHARE * n * n * np.dtype(self.dtype).itemsize,
+            f"an exact fit of {n} distinct inputs",
+            "use solver=kcdo.Nystrom(), or kcdo.Iterative() for the exact answer without the "
+            "matrix.",
+        )
+
+
+@dataclass(frozen=True)
+class Iterative:
+    """Preconditioned conjugate gradients on the exact system, which is never formed.
+
+    Inputs on a (partly filled) regular grid use FFT products, others blocks of kernel values.
+
+    Parameters
+    ----------
+    rank : int
+        Rank of the pivoted-Cholesky preconditioner.
+    tolerance : float
+        Relative residual at which a right-hand side is solved.
+    max_iterations : int
+        Steps after which a warning reports the residual reached.
+    """
+
+    rank: int = 500
+    tolerance: float = 1e-8
+    max_iterations: int = 500
+
+    def __post_init__(self) -> None:
+        if self.rank < 1 or self.max_iterations < 1 or not 0 < self.tolerance < 1:
+            raise InvalidInputError(
+                "Iterative: rank and max_iterations must be >= 1, tolerance between 0 and 1."
+            )
+
+
+@dataclass(frozen=True)
+class Nystrom:
+    """A system on m centres from one pass over the data, for large N.
+
+    Parameters
+    ----------
+    centers : int, optional
+        Number of centres m; by default 1,000 to 2,000, fewer for the largest data.
+    choice : {"rpcholesky", "uniform", "kmeans++"}
+        How centres are chosen, from a subsample of about 20 m rows.
+    chunk_rows : int
+        Rows processed at a time.
+    """
+
+    centers: int | None = None
+    choice: CentreChoice = "rpcholesky"
+    chunk_rows: int = 4096
+
+    def __post_init__(self) -> None:
+        if self.centers is not None and self.centers < 1:
+            raise InvalidInputError(f"Nystrom: centers must be >= 1; got {self.centers}.")
+        if self.choice not in _CENTRE_CHOICES:
+            raise InvalidInputError(
+                f"Nystrom: choice must be one of {list(_CENTRE_CHOICES)}; got {self.choice!r}."
+            )
+        if self.chunk_rows < 1:
+            raise InvalidInputError(f"Nystrom: chunk_rows must be >= 1; got {self.chunk_rows}.")
+
+    def n_centres(self, n: int) -> int:
+        """Return the number of centres for N rows."""
+        return min(n, self.centers or int(np.clip(2e9 / n**1.25, 1000, 2000)))
+
+    def choose(self, kernel: Kernel, rows: NDArray, m: int, rng: np.random.Generator) -> NDArray:
+        """Return m centres among the rows, sorted so that their order means nothing."""
+        rows = np.unique(rows, axis=0) if rows.dtype != object else rows
+        m = min(m, len(rows))
+        if self.choice == "uniform":
+            chosen = rng.choice(len(rows), m, replace=False)
+        elif self.choice == "kmeans++":
+            _, sd = weighted_mean_sd(rows)
+            scaled = rows / np.where(sd > 0, sd, 1.0)
+            _, chosen = kmeans_plusplus(scaled, m, random_state=int(rng.integers(2**31)))
+        else:
+            chosen = randomly_pivoted_cholesky(
+                lambda i: cross_gram(kernel, rows, rows[i]), kernel.diag(rows), m, rng
+            ).pivots
+        return rows[np.sort(chosen)]
+
+
+Solver = Exact | Iterative | Nystrom
+
+
+def automatic(n_distinct: int) -> Solver:
+    """Return the solver for a number of distinct inputs and the memory there is."""
+    fits = _WORKING_SHARE * 8.0 * n_distinct**2 <= 0.8 * available_memory()
+    return Exact() if n_distinct <= _LARGEST_AUTOMATIC_EXACT and fits else Nystrom()

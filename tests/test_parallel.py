@@ -1,0 +1,78 @@
+"""Threads: their number, their errors, and BLAS held to one thread each."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from kcdo.errors import InvalidInputError
+from kcdo.parallel import run_threaded, thread_count
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "expected"),
+    [(None, CORES), (1, 1), (7, 7), (-1, CORES), (-2, max(1, CORES - 1)), (-999, 1)],
+)
+def test_thread_count_follows_scikit_learn(n_jobs, expected):
+    assert thread_count(n_jobs) == expected
+
+
+def test_thread_count_without_affinity(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 5)
+    assert thread_count(None) == 5
+    assert thread_count(-2) == 4
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert thread_count(None) == 1
+
+
+def test_zero_threads():
+    with pytest.raises(InvalidInputError, match="n_jobs must not be 0: give a number of threads"):
+        thread_count(0)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2, 5])
+@pytest.mark.parametrize("n_items", [0, 1, 2, 30])
+def test_every_item_once(n_jobs, n_items):
+    seen = np.zeros(n_items, dtype=int)
+
+    def mark(i):
+        seen[i] += 1
+
+    run_threaded(mark, range(n_items), n_jobs)
+    np.testing.assert_array_equal(seen, 1)
+
+
+def test_one_thread_means_the_calling_thread():
+    names = set()
+    run_threaded(lambda _: names.add(threading.current_thread().name), range(4), 1)
+    assert names == {threading.current_thread().name}
+
+
+def test_two_threads_work_at_the_same_time():
+    both = threading.Barrier(2, timeout=20)  # breaks unless two threads meet here
+    run_threaded(lambda _: both.wait(), range(2), 2)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_errors_come_back(n_jobs):
+    def fail_at_seven(i):
+        if i == 7:
+            raise ZeroDivisionError("seven")
+
+    with pytest.raises(ZeroDivisionError, match="seven"):
+        run_threaded(fail_at_seven, range(10), n_jobs)
+
+
+def test_blas_has_one_thread_inside_and_its_own_after():
+    def blas_threads():
+        return [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
+
+    before, inside = blas_threads(), []
+    run_threaded(lambda _: inside.extend(blas_threads()), range(2), 2)
+    assert set(inside) == {1}
+    assert blas_threads() == before
