@@ -210,7 +210,6 @@ def test_more_than_three_dimensions():
     assert dist.sample(3, random_state=0).shape == (1, 3, 4)
 
 
-@pytest.mark.xfail(reason="scattered nodes are too few and their bumps too wide beyond 3-D")
 def test_the_spread_is_right_in_more_than_three_dimensions():
     dist = DensityReconstruction().fit(normal(2000, 4)).distribution()
     np.testing.assert_allclose(dist.var(), 1.0, rtol=0.5)

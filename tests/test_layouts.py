@@ -369,11 +369,12 @@ def test_piecewise_cumulative_ends_at_one():
 
 def test_layout_follows_the_measure():
     box = Grid(np.zeros(1), np.ones(1), (4,))
-    assert isinstance(layout_of(box), GridLayout)
+    assert isinstance(layout_of(box, np.ones(box.dim)), GridLayout)
     points = Scattered(np.random.default_rng(0).normal(size=(20, 2)), np.ones(20))
-    layout = layout_of(points)
+    layout = layout_of(points, np.full(points.dim, 0.01))
     assert isinstance(layout, MixtureLayout)
-    np.testing.assert_allclose(layout.sds, points.reach[:, None] * points.unit)
+    spacing = points.reach[:, None] * points.unit
+    np.testing.assert_allclose(layout.sds, np.clip(spacing / 2, 0.0025, 0.005))
 
 
 def test_mixture_quantiles_do_not_depend_on_the_block_size(monkeypatch):
@@ -395,19 +396,19 @@ def test_one_bump_is_a_gaussian():
     np.testing.assert_allclose(layout.mode(one), [[1.0, -2.0]])
 
 
-@pytest.mark.parametrize(("d", "n_nodes", "share"), [(1, 256, 0.004), (2, 2048, 0.08)])
-def test_the_mixture_does_not_blur(d, n_nodes, share):
+@pytest.mark.parametrize(("d", "n_nodes"), [(1, 256), (2, 2048)])
+def test_the_mixture_does_not_blur(d, n_nodes):
     """Its width adds little to the variance, and the density stays near the truth."""
     measure = QuasiRandomBox(-4.5, 4.5, n_nodes=n_nodes).realise(np.zeros((1, d)))
-    layout = layout_of(measure)
+    layout = layout_of(measure, np.full(d, 0.5))
 
     def truth(y):
         return np.exp(-0.5 * np.sum(y**2, axis=1)) / (2 * np.pi) ** (d / 2)
 
     masses = (truth(measure.nodes) * measure.weights)[None]
     masses /= masses.sum()
-    assert np.all(masses @ layout.sds**2 < share)
+    assert np.all(masses @ layout.sds**2 < 0.02)  # of a variance of 1
     points = np.random.default_rng(1).normal(size=(300, d))
     error = density(layout, masses, points)[0] - truth(points)
     relative = np.sqrt(np.mean(error**2) / np.mean(truth(points) ** 2))
-    assert relative < 0.2  # irregular nodes leave ripples, most of all in 1-D
+    assert relative < 0.1  # irregular nodes leave ripples

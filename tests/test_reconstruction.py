@@ -182,12 +182,16 @@ def test_the_reconstruction_is_a_low_pass_filter():
 
 def test_mean_density_is_one_for_lebesgue_and_the_height_of_a_sample():
     kernel = DensityKernel(Gaussian(0.05), 1)
-    assert Reconstruction(grid(50), kernel, 0.1).mean_density() == 1.0
+    assert Reconstruction(grid(50), kernel, 0.1).mean_density(np.ones((3, 1))) == 1.0
     nodes = np.linspace(-1, 3, 2001)[:, None]
     lebesgue = Scattered(nodes, np.full(2001, 4.0 / 2001))
-    assert Reconstruction(lebesgue, kernel, 0.1).mean_density() == pytest.approx(1.0, rel=0.02)
+    assert Reconstruction(lebesgue, kernel, 0.1).mean_density(np.ones((3, 1))) == pytest.approx(
+        1.0, rel=0.02
+    )
     probability = Scattered(nodes, np.full(2001, 1.0 / 2001))
-    assert Reconstruction(probability, kernel, 0.1).mean_density() == pytest.approx(0.25, rel=0.02)
+    assert Reconstruction(probability, kernel, 0.1).mean_density(np.ones((3, 1))) == pytest.approx(
+        0.25, rel=0.02
+    )
 
 
 @pytest.mark.parametrize("ridge", [0.0, -1.0, np.nan, np.inf])

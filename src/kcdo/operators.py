@@ -67,7 +67,7 @@ class DensityOperator:
         omega = system.groups.weights
         marginal = omega @ embeddings  # the kernel density estimate: positive everywhere near data
         marginal /= marginal @ output.measure.weights
-        layout = layout_of(output.measure)
+        layout = layout_of(output.measure, output.kernel.scales)
         return cls(system, output, coefficients, weight_sums, marginal, layout, positivity)
 
     def node_densities(self, queries: Queries) -> Array:

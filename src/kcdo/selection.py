@@ -114,7 +114,7 @@ def output_side(
         kernel_y = with_output_sds(kernel_y, scales)
     density = DensityKernel(kernel_y, d)
     _warn_unresolved(measure, density)
-    return _with_ridge(wishes, measure, density, n)
+    return _with_ridge(wishes, measure, density, Y, n)
 
 
 def ridge_value(wish: Ridge, default: Ridge, n: float, n_nodes: int) -> float:
@@ -142,7 +142,7 @@ def held_out_residual_sd(system: DenseSystem, Y: Array, seed: int) -> Array:
 def resolvable_sds(sds: Array, Y: Array) -> Array:
     """Return kernel sds that a grid can resolve; a constant output gets a narrow bump."""
     extent = np.ptp(Y, axis=0)
-    floor = 5.0 * extent / MAX_NODES.get(Y.shape[1], 16)
+    floor = 5.0 * extent / MAX_NODES.get(Y.shape[1], np.inf)
     size = np.abs(Y).max(axis=0)
     narrow = np.where(size > 0, 1e-3 * size, 1.0)
     return np.where(extent > 1e-12 * size, np.maximum(sds, floor), narrow)
@@ -160,14 +160,14 @@ def _system(wishes: Wishes, groups: Groups, default: Ridge, n_nodes: int) -> Den
 
 
 def _with_ridge(
-    wishes: Wishes, measure: Measure, kernel: DensityKernel, n: float
+    wishes: Wishes, measure: Measure, kernel: DensityKernel, Y: Array, n: float
 ) -> Reconstruction:
     chosen = wishes.filter or Tikhonov()
     ridge = ridge_value(wishes.alpha_prime, DEFAULT_ALPHA_PRIME, n, measure.n_nodes)
     side = Reconstruction(measure, kernel, ridge, chosen, wishes.n_jobs)
     if wishes.alpha_prime is not None:
         return side
-    return Reconstruction(measure, kernel, ridge * side.mean_density(), chosen, wishes.n_jobs)
+    return replace(side, ridge=ridge * side.mean_density(np.unique(Y, axis=0)))
 
 
 def _planned_nodes(reference: Reference | None, Y: Array) -> int:
@@ -180,7 +180,7 @@ def _planned_nodes(reference: Reference | None, Y: Array) -> int:
 def _default_reference(Y: Array, weights: Array, scales: Array, seed: int) -> Reference:
     """Return Lebesgue measure on a grid, or beyond three dimensions on points near the outputs.
 
-    The points are outputs plus wide noise, drawn from a density q, and weigh 1 / (M q): an
+    The points are outputs plus kernel noise, drawn from a density q, and weigh 1 / (M q): an
     importance-weighted sample of Lebesgue measure where the mass is.
     """
     if Y.shape[1] <= _LARGEST_GRID_DIM:
@@ -189,7 +189,7 @@ def _default_reference(Y: Array, weights: Array, scales: Array, seed: int) -> Re
     rng = np.random.default_rng(seed)
     share = groups.totals / groups.totals.sum()
     chosen = rng.choice(len(share), _REFERENCE_POINTS, p=share)
-    noise = DensityKernel(Gaussian(tuple((2.0 * scales).tolist())), Y.shape[1])
+    noise = DensityKernel(Gaussian(tuple(scales.tolist())), Y.shape[1])
     points = groups.points[chosen] + noise.sample(len(chosen), rng)
     return Sample.importance(points, 1.0 / (noise(points, groups.points) @ share))
 

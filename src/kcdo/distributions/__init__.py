@@ -2,15 +2,15 @@
 
 from kcdo.distributions.conditional import ConditionalDistribution, HighestDensityRegion
 from kcdo.distributions.grid import GridLayout
-from kcdo.distributions.layouts import Layout, as_points
+from kcdo.distributions.layouts import Array, Layout, as_points
 from kcdo.distributions.mixture import MixtureLayout
 from kcdo.distributions.positivity import POSITIVITY, Positivity, make_positive
 from kcdo.measures import Grid, Measure
 
 
-def layout_of(measure: Measure) -> Layout:
-    """Return the layout of densities on the nodes of a measure."""
-    return GridLayout(measure) if isinstance(measure, Grid) else MixtureLayout.of(measure)
+def layout_of(measure: Measure, scales: Array) -> Layout:
+    """Return the layout of densities on the nodes of a measure, for an output kernel's scales."""
+    return GridLayout(measure) if isinstance(measure, Grid) else MixtureLayout.of(measure, scales)
 
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""Distributions on scattered nodes: a Gaussian mixture, each node as wide as the local spacing.
+"""Distributions on scattered nodes: a Gaussian mixture, wide enough to join neighbouring nodes.
 
-The width is the distance to the (2d)-th neighbour: wide enough to join neighbours, narrow enough
-not to blur. It adds its square to the variance, which is part of the error budget.
+The width is half the local node spacing, but at least a quarter and at most half of the output
+kernel's scale. It adds its square to the variance: a sixteenth to a quarter of the kernel's.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,9 +25,10 @@ class MixtureLayout(Layout):
         self.n_nodes, self.dim = nodes.shape
 
     @classmethod
-    def of(cls, measure: Scattered) -> "MixtureLayout":
-        """Return the mixture on the nodes of a measure."""
-        return cls(measure.nodes, measure.reach[:, None] * measure.unit)
+    def of(cls, measure: Scattered, scales: Array) -> "MixtureLayout":
+        """Return the mixture on the nodes of a measure, for the output kernel's scales (d,)."""
+        spacing = measure.reach[:, None] * measure.unit
+        return cls(measure.nodes, np.clip(spacing / 2.0, scales / 4.0, scales / 2.0))
 
     def pdf_matrix(self, points: Array) -> Array:
         """Return the density of every bump at every point."""

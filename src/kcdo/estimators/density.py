@@ -57,7 +57,7 @@ class ReconstructedDensity:
     def distribution(self, *, flat: bool = False) -> ConditionalDistribution:
         """Return P as a distribution of one query: cdf, quantiles, draws, moments."""
         source = _FixedSource(
-            layout_of(self.output.measure),
+            layout_of(self.output.measure, self.output.kernel.scales),
             (self.values * self.output.measure.weights)[None],
             self.positivity == "signed",
         )

@@ -48,7 +48,9 @@ class GridToeplitz:
         return out.reshape(k, -1)[:, self._index].T
 
 
-def grid_places(X: Array, *, least_filled: float = 0.25) -> tuple[Array, NDArray[np.integer]] | None:
+def grid_places(
+    X: Array, *, least_filled: float = 0.25
+) -> tuple[Array, NDArray[np.integer]] | None:
     """Return spacing and grid positions of points on a regular grid, or None if they are not.
 
     A grid counts when at least a quarter of its sites are taken, so that the FFT wins.
