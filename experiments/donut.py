@@ -20,7 +20,7 @@ from kcdo.kernels import DensityKernel, median_scales
 from kcdo.linalg import PrintedForm
 from kcdo.reconstruction import Reconstruction
 from kcdo.regularisation import PrintedScheme
-from kcdo.systems import DenseSystem, Groups
+from kcdo.systems import ExactSystem, Groups
 
 Array = NDArray[np.floating]
 Estimate = Callable[[Array, Array], Array]
@@ -49,7 +49,7 @@ def as_published(X: Array, Y: Array) -> Array:
     alpha = PrintedScheme()(len(X), grid.n_nodes)
     ridge = alpha * grid.cell_volume / kernel.integral  # its L_Z has no weights, its ℓ no constant
     output = Reconstruction(grid, kernel, ridge, PrintedForm())
-    weights = DenseSystem(laplace_median(X), Groups.of(X), alpha).weights(QUERIES)
+    weights = ExactSystem(laplace_median(X), Groups.of(X), alpha).weights(QUERIES)
     beta = output.expansion(weights @ output.embed(Y))
     beta /= beta.sum(axis=1, keepdims=True)
     bumps = [factor(AXIS, axis) for factor, axis in zip(kernel.factors(), grid.axes, strict=True)]

@@ -20,6 +20,7 @@ class Source:
 
     def __init__(self, layout, masses, signed=False):
         self.layout, self.signed, self.all = layout, signed, masses
+        self.width, self.n_jobs = layout.n_nodes, 1
         self.asked = []
 
     def __len__(self):

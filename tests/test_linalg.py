@@ -48,9 +48,11 @@ def test_diagonal_of_the_inverse_whole_and_in_parts(matrix, monkeypatch):
     np.testing.assert_allclose(factor.inverse_diagonal(rows), expected[rows], rtol=1e-10)
 
 
-def test_condition_is_a_lower_bound_and_exact_for_diagonal_matrices(matrix):
-    assert 1 <= CholeskyFactor(matrix.copy()).condition() <= np.linalg.cond(matrix)
-    assert CholeskyFactor(np.diag([1.0, 100.0, 4.0])).condition() == pytest.approx(100.0)
+def test_largest_eigenvalue_by_power_iteration():
+    values = np.array([5.0, 1.0, 0.5, 0.1])
+    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0]
+    matrix = rotation @ np.diag(values) @ rotation.T
+    assert CholeskyFactor(np.ascontiguousarray(matrix)).largest_eigenvalue() == pytest.approx(5.0)
 
 
 def test_an_indefinite_matrix_is_refused():

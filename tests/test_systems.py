@@ -10,7 +10,7 @@ from kcdo.kernels import Adapter, DensityKernel, Gaussian, Matern
 from kcdo.measures import Grid
 from kcdo.operators import DensityOperator, MeanOperator
 from kcdo.reconstruction import Reconstruction
-from kcdo.systems import DenseSystem, Groups
+from kcdo.systems import ExactSystem, Groups
 
 KERNEL = Gaussian((0.8, 1.3))
 ALPHA = 0.02
@@ -44,7 +44,7 @@ KINDS = pytest.mark.parametrize("kind", ["distinct", "duplicates", "counts", "re
 def test_grouped_predictions_and_weights_equal_the_plain_system(kind):
     X, B, omega = case(kind)
     Xq = np.random.default_rng(6).normal(size=(5, 2))
-    system = DenseSystem(KERNEL, Groups.of(X, omega), ALPHA)
+    system = ExactSystem(KERNEL, Groups.of(X, omega), ALPHA)
     expected = plain_weights(X, omega, Xq, omega.sum() * ALPHA)
     np.testing.assert_allclose(system.weights(Xq), expected, rtol=1e-8, atol=1e-12)
     found = system.section(Xq) @ system.coefficients(B)
@@ -55,7 +55,7 @@ def test_grouped_predictions_and_weights_equal_the_plain_system(kind):
 @KINDS
 def test_held_out_is_refitting_without_the_row(kind):
     X, B, omega = case(kind)
-    system = DenseSystem(KERNEL, Groups.of(X, omega), ALPHA)
+    system = ExactSystem(KERNEL, Groups.of(X, omega), ALPHA)
     ridge = omega.sum() * ALPHA
     expected = np.empty_like(B)
     for i in range(len(X)):
@@ -73,7 +73,7 @@ def test_held_out_is_refitting_without_the_row(kind):
 def test_group_held_out_is_refitting_without_the_group(kind):
     X, B, omega = case(kind)
     groups = Groups.of(X, omega)
-    system = DenseSystem(KERNEL, groups, ALPHA)
+    system = ExactSystem(KERNEL, groups, ALPHA)
     for u, found in enumerate(system.group_held_out(B)):
         kept = groups.member_of != u
         w = plain_weights(X[kept], omega[kept], groups.points[u][None], omega.sum() * ALPHA)
@@ -83,8 +83,8 @@ def test_group_held_out_is_refitting_without_the_group(kind):
 def test_a_count_equals_so_many_rows():
     X, B, omega = case("counts")
     times = omega.astype(int)
-    repeated = DenseSystem(KERNEL, Groups.of(np.repeat(X, times, axis=0)), ALPHA)
-    counted = DenseSystem(KERNEL, Groups.of(X, omega), ALPHA)
+    repeated = ExactSystem(KERNEL, Groups.of(np.repeat(X, times, axis=0)), ALPHA)
+    counted = ExactSystem(KERNEL, Groups.of(X, omega), ALPHA)
     rows = np.repeat(B, times, axis=0)
     np.testing.assert_allclose(counted.coefficients(B), repeated.coefficients(rows), rtol=1e-9)
     held_out = np.repeat(counted.held_out(B), times, axis=0)
@@ -94,7 +94,7 @@ def test_a_count_equals_so_many_rows():
 
 def test_only_ratios_of_real_weights_matter():
     X, B, omega = case("real")
-    one, other = (DenseSystem(KERNEL, Groups.of(X, c * omega), ALPHA) for c in (1.0, 7.7))
+    one, other = (ExactSystem(KERNEL, Groups.of(X, c * omega), ALPHA) for c in (1.0, 7.7))
     np.testing.assert_allclose(one.coefficients(B), other.coefficients(B), rtol=1e-9)
     np.testing.assert_allclose(one.held_out(B), other.held_out(B), rtol=1e-9)
     assert one.groups.n_effective == pytest.approx(omega.sum() ** 2 / np.sum(omega**2))
@@ -115,7 +115,7 @@ def test_objects_are_not_grouped():
     groups = Groups.of(words)
     assert len(groups.points) == 3
     kernel = Adapter(lambda a, b: a[:, None] == b[None, :])
-    system = DenseSystem(kernel, groups, 1.0 / 3)
+    system = ExactSystem(kernel, groups, 1.0 / 3)
     B = np.array([[1.0], [5.0], [3.0]])
     found = system.section(np.array(["a", "bb", "c"], dtype=object)) @ system.coefficients(B)
     np.testing.assert_allclose(found[:, 0], [4 / 3, 5 / 2, 0.0], atol=1e-12)
@@ -123,7 +123,7 @@ def test_objects_are_not_grouped():
 
 def test_sections_of_uncertain_queries():
     X, _, _ = case("distinct")
-    system = DenseSystem(KERNEL, Groups.of(X), ALPHA)
+    system = ExactSystem(KERNEL, Groups.of(X), ALPHA)
     samples = np.random.default_rng(7).normal(size=(2, 6, 2))
     uncertain = system.section_with_error(SampleInput(samples))
     assert uncertain.error == 0.0
@@ -136,7 +136,7 @@ def test_sections_of_uncertain_queries():
 @pytest.mark.parametrize("alpha", [0.0, -1.0, np.nan, np.inf])
 def test_alpha_must_be_positive(alpha):
     with pytest.raises(InvalidInputError, match="alpha must be positive; got"):
-        DenseSystem(KERNEL, Groups.of(np.zeros((2, 2))), alpha)
+        ExactSystem(KERNEL, Groups.of(np.zeros((2, 2))), alpha)
 
 
 # --- where input and output side meet
@@ -148,8 +148,8 @@ def operator():
     Y = X[:, :1] + 0.1 * np.random.default_rng(8).normal(size=(14, 1))
     grid = Grid(np.array([-6.0]), np.array([6.0]), (120,))
     side = Reconstruction(grid, DensityKernel(Gaussian(0.4), 1), 0.1)
-    system = DenseSystem(KERNEL, Groups.of(X, omega), ALPHA)
-    return DensityOperator.fit(system, side, Y, "signed"), X, Y, omega
+    system = ExactSystem(KERNEL, Groups.of(X, omega), ALPHA)
+    return DensityOperator.exact(system, side, Y, "signed"), X, Y, omega
 
 
 def test_the_density_is_the_weighted_sum_of_reconstructed_bumps(operator):
@@ -190,15 +190,15 @@ def test_a_coarse_expectation_warns():
     X = np.linspace(0, 1, 8)[:, None]
     grid = Grid(np.array([-1.0]), np.array([2.0]), (30,))
     side = Reconstruction(grid, DensityKernel(Gaussian(0.3), 1), 0.1)
-    system = DenseSystem(Matern(0.02, smoothness=1.5), Groups.of(X), ALPHA)
-    op = DensityOperator.fit(system, side, X, "project")
+    system = ExactSystem(Matern(0.02, smoothness=1.5), Groups.of(X), ALPHA)
+    op = DensityOperator.exact(system, side, X, "project")
     with pytest.warns(AccuracyWarning, match=r"standard error of .* raise n_points"):
         op.node_densities(GaussianInput([[0.5]], 0.04, n_points=8))
 
 
 def test_mean_operator_weights_and_sum_rule():
     X, B, omega = case("real")
-    system = DenseSystem(KERNEL, Groups.of(X, omega), ALPHA)
+    system = ExactSystem(KERNEL, Groups.of(X, omega), ALPHA)
     op = MeanOperator(system, B, Gaussian(1.0))
     Xq = X[:3] + 0.1
     w = plain_weights(X, omega, Xq, omega.sum() * ALPHA)

@@ -106,7 +106,7 @@ def test_options_refuse_nonsense_when_made():
 
 def test_wrong_queries():
     model = kcdo.ConditionalDensityOperator().fit(X, Y)
-    with pytest.raises(ValueError, match="3 features, but .* 2 features"):
+    with pytest.raises(ValueError, match=r"3 features, but .* 2 features"):
         model.conditional(np.zeros((4, 3)))
     with pytest.raises(ValueError, match="0 sample"):
         model.conditional(np.zeros((0, 2)))

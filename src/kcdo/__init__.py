@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         InvalidTypeError,
         KcdoError,
         KcdoWarning,
+        NotEnoughMemoryError,
         SignedDensityError,
         SupportWarning,
     )
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         PrintedScheme,
         finite_sample_bound,
     )
+    from kcdo.systems import Exact, Iterative, Nystrom
 
 _HOMES = {
     "datasets": ("Donut", "make_donut"),
@@ -62,6 +64,7 @@ _HOMES = {
         "InvalidTypeError",
         "KcdoError",
         "KcdoWarning",
+        "NotEnoughMemoryError",
         "SignedDensityError",
         "SupportWarning",
     ),
@@ -89,6 +92,7 @@ _HOMES = {
     ),
     "linalg": ("IteratedTikhonov", "PrintedForm", "SpectralCutoff", "Tikhonov"),
     "measures": ("QuasiRandomBox", "Sample", "UniformBox"),
+    "systems": ("Exact", "Iterative", "Nystrom"),
     "regularisation": ("CorrectedScheme", "PowerScheme", "PrintedScheme", "finite_sample_bound"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -104,6 +108,7 @@ __all__ = [
     "DensityKernel",
     "DensityReconstruction",
     "Donut",
+    "Exact",
     "FitReport",
     "Gaussian",
     "GaussianEmbedding",
@@ -112,12 +117,15 @@ __all__ = [
     "InvalidInputError",
     "InvalidTypeError",
     "IteratedTikhonov",
+    "Iterative",
     "KcdoError",
     "KcdoWarning",
     "Kernel",
     "Laplace",
     "Matern",
     "MeanEmbedding",
+    "NotEnoughMemoryError",
+    "Nystrom",
     "Periodic",
     "PowerScheme",
     "PrintedForm",

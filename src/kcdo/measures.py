@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix
 from scipy.spatial import KDTree
 from scipy.stats import qmc
 
@@ -83,6 +84,26 @@ class Grid:
     def outside(self, Y: Array) -> NDArray[np.bool_]:
         """Whether each row of Y lies outside the support."""
         return np.any((self.lower > Y) | (self.upper < Y), axis=1)
+
+    def interpolation(self, points: Array) -> csr_matrix:
+        """Return the multilinear shares of each point's 2^d neighbouring nodes, (G, M).
+
+        Beyond the outermost nodes the nearest node has all; outside the box nothing.
+        """
+        index = np.zeros((len(points), 1), dtype=np.int64)
+        share = np.ones((len(points), 1))
+        for lower, h, m, y in zip(self.lower, self.spacing, self.shape, points.T, strict=True):
+            place = np.clip((y - lower) / h - 0.5, 0.0, m - 1.0)
+            left = np.minimum(place.astype(np.int64), m - 2)
+            right_share = place - left
+            pair = np.stack([left, left + 1], axis=1)
+            shares = np.stack([1.0 - right_share, right_share], axis=1)
+            corners = (len(points), 2 * index.shape[1])
+            index = (index[:, :, None] * m + pair[:, None, :]).reshape(corners)
+            share = (share[:, :, None] * shares[:, None, :]).reshape(corners)
+        share[self.outside(points)] = 0.0
+        starts = np.arange(len(points) + 1) * index.shape[1]
+        return csr_matrix((share.ravel(), index.ravel(), starts), (len(points), self.n_nodes))
 
     def marginal(self, dims: Sequence[int]) -> "Grid":
         """Return the grid of some of the axes."""

@@ -11,20 +11,22 @@ from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.errors import AccuracyWarning
 from kcdo.kernels import Kernel
 from kcdo.reconstruction import Reconstruction
-from kcdo.systems import DenseSystem, Queries
+from kcdo.systems import ExactSystem, Groups, NystromSums, NystromSystem, Queries, System
 
 Array = NDArray[np.floating]
 
 # Weight of the marginal density: negligible near data, everything far from all of it.
 FALLBACK_WEIGHT = 1e-3
 _COARSE_EXPECTATION = 1e-2
+_LARGEST_MODEL = 1 << 29  # bytes of the one matrix; beyond, weights are applied query by query
+_BLOCK_ELEMENTS = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class MeanOperator:
     """x' ↦ Σ_n w_n(x') k_y(y_n, ·): the conditional mean embedding."""
 
-    system: DenseSystem
+    system: ExactSystem
     outputs: Array
     kernel: Kernel
 
@@ -45,30 +47,68 @@ class MeanOperator:
 class DensityOperator:
     """x' ↦ the density (C_ρ + α')⁻¹ Σ_n w_n(x') ℓ(y_n, ·), on the nodes of ρ.
 
-    The model is one matrix: node values = section(x') @ coefficients.
+    Where it is small the model is one matrix, node values = section(x') @ coefficients; for large
+    output grids ``values`` keeps the outputs and applies the weights to them instead.
     """
 
-    system: DenseSystem
+    system: System
     output: Reconstruction
-    coefficients: Array  # (centres, M)
+    values: "_Matrix | _Weights"  # section (Q, centres) -> signed node values (Q, M)
     weight_sums: Array  # (centres,)
     marginal: Array  # (M,) density of Y
     layout: Layout
     positivity: Positivity
 
     @classmethod
-    def fit(
-        cls, system: DenseSystem, output: Reconstruction, Y: Array, positivity: Positivity
+    def exact(
+        cls, system: ExactSystem, output: Reconstruction, Y: Array, positivity: Positivity
     ) -> "DensityOperator":
-        """Solve for the coefficients; the filter acts on group means, not on observations."""
-        embeddings = output.embed(Y)
-        coefficients = output.reconstruct(system.coefficients(embeddings))
+        """Solve for all observations; the filter acts on group means, not on observations."""
         weight_sums = system.coefficients(np.ones((len(Y), 1)))[:, 0]
         omega = system.groups.weights
-        marginal = omega @ embeddings  # the kernel density estimate: positive everywhere near data
-        marginal /= marginal @ output.measure.weights
+        marginal = output.combine((omega / omega.sum())[None], Y)[0]
+        n_values = system.n_centres * output.measure.n_nodes
+        if n_values * 8 <= _LARGEST_MODEL:
+            embeddings = system.factor.solve(mean_embeddings(system.groups, output, Y))
+            values: _Matrix | _Weights = _Matrix(output.reconstruct(embeddings))
+        else:
+            values = _Weights(system, output, Y)
+        return cls._made(system, output, values, weight_sums, marginal, positivity)
+
+    @classmethod
+    def streamed(
+        cls,
+        system: NystromSystem,
+        output: Reconstruction,
+        sums: NystromSums,
+        targets: Array,
+        marginal: Array,
+        positivity: Positivity,
+    ) -> "DensityOperator":
+        """Solve from sums over the data: of embeddings on the nodes, (m, M) and (M,)."""
+        values = _Matrix(output.reconstruct(system.coefficients(targets)))
+        weight_sums = system.coefficients(sums.ones[:, None])[:, 0]
+        return cls._made(system, output, values, weight_sums, marginal, positivity)
+
+    @classmethod
+    def _made(
+        cls,
+        system: System,
+        output: Reconstruction,
+        values: "_Matrix | _Weights",
+        weight_sums: Array,
+        marginal: Array,
+        positivity: Positivity,
+    ) -> "DensityOperator":
+        # the kernel density estimate of Y, positive wherever data are near
+        marginal = marginal / (marginal @ output.measure.weights)
         layout = layout_of(output.measure, output.kernel.scales)
-        return cls(system, output, coefficients, weight_sums, marginal, layout, positivity)
+        return cls(system, output, values, weight_sums, marginal, layout, positivity)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the node values' source, in bytes."""
+        return self.values.nbytes
 
     def node_densities(self, queries: Queries) -> Array:
         """Return normalised, positive densities on the nodes, (Q, M)."""
@@ -81,7 +121,7 @@ class DensityOperator:
                 stacklevel=2,
             )
         v = self.output.measure.weights
-        values: Array = section.values @ self.coefficients
+        values: Array = self.values(section.values)
         strength = np.maximum(section.values @ self.weight_sums, 0.0)
         integral = values @ v
         usable = (integral > 0) & (strength > 0)
@@ -99,6 +139,58 @@ class DensityOperator:
         return ConditionalDistribution(_QuerySource(self, queries), flat=flat)
 
 
+@dataclass(frozen=True, eq=False)
+class _Matrix:
+    """Node values as one matrix product."""
+
+    coefficients: Array  # (centres, M)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the matrix."""
+        return self.coefficients.nbytes
+
+    def __call__(self, section: Array) -> Array:
+        return section @ self.coefficients
+
+
+@dataclass(frozen=True, eq=False)
+class _Weights:
+    """Node values from the embedding weights, for models too large for one matrix."""
+
+    system: ExactSystem
+    output: Reconstruction
+    Y: Array
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the outputs."""
+        return self.Y.nbytes
+
+    def __call__(self, section: Array) -> Array:
+        weights = self.system.weights_of(section)
+        return self.output.reconstruct(self.output.combine(weights, self.Y))
+
+
+def mean_embeddings(groups: Groups, output: Reconstruction, Y: Array) -> Array:
+    """Return the mean of ℓ(y, Z) in each group of equal inputs, (n, M).
+
+    Equal outputs are embedded once; the embeddings are made and averaged in blocks.
+    """
+    distinct = Groups.of(Y)
+    if groups.all_distinct and distinct.all_distinct:
+        ordered = np.empty_like(Y)
+        ordered[groups.member_of] = Y
+        return output.embed(ordered)
+    averaging = groups.averaging(distinct.member_of, len(distinct.points)).tocsc()
+    means = np.zeros((len(groups.points), output.measure.n_nodes))
+    step = max(1, _BLOCK_ELEMENTS // output.measure.n_nodes)
+    for start in range(0, len(distinct.points), step):
+        block = slice(start, start + step)
+        means += averaging[:, block] @ output.embed(distinct.points[block])
+    return means
+
+
 class _QuerySource:
     """Node masses of queries, computed when asked."""
 
@@ -106,6 +198,8 @@ class _QuerySource:
         self._operator, self._queries = operator, queries
         self.layout = operator.layout
         self.signed = operator.positivity == "signed"
+        self.width = max(operator.layout.n_nodes, operator.system.n_centres)
+        self.n_jobs = operator.system.n_jobs
 
     def __len__(self) -> int:
         return len(self._queries)

@@ -5,14 +5,18 @@ each start a multi-threaded BLAS fight for the cores and run many times slower.
 """
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
 from kcdo.errors import InvalidInputError
+
+Result = TypeVar("Result")
 
 
 @lru_cache(maxsize=1)
@@ -38,13 +42,43 @@ def thread_count(n_jobs: int | None) -> int:
     return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
 
 
+_worker = threading.local()
+
+
 def run_threaded(task: Callable[[Any], None], items: Sequence[Any], n_jobs: int | None) -> None:
     """Call ``task`` on every item, on ``n_jobs`` threads, each with a one-threaded BLAS."""
+    for _ in ordered_map(task, items, n_jobs):
+        pass
+
+
+def ordered_map(
+    function: Callable[[Any], Result], items: Sequence[Any], n_jobs: int | None
+) -> Iterator[Result]:
+    """Yield ``function(item)`` in order, computed on ``n_jobs`` threads.
+
+    Called from within one of its own threads it works alone: threads do not start threads. A few
+    results at most wait to be taken, so that memory stays bounded.
+    """
     threads = min(thread_count(n_jobs), len(items))
-    if threads <= 1:
-        for item in items:
-            task(item)
+    if threads <= 1 or getattr(_worker, "busy", False):
+        yield from map(function, items)
         return
-    with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(task, items):  # consuming the results re-raises what a thread raised
-            pass
+    with (
+        _blas().limit(limits=1, user_api="blas"),
+        ThreadPoolExecutor(threads, initializer=_mark) as pool,
+    ):
+        pending: deque[Future[Result]] = deque()
+        try:
+            for item in items:
+                pending.append(pool.submit(function, item))
+                if len(pending) > 4 * threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:  # an error or Ctrl-C: what has not begun never does
+            for future in pending:
+                future.cancel()
+
+
+def _mark() -> None:
+    _worker.busy = True

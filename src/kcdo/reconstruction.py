@@ -7,12 +7,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.errors import InvalidInputError
-from kcdo.kernels import DensityKernel, cross_gram, gram
-from kcdo.linalg import DenseSpectrum, Filter, KroneckerSpectrum, Tikhonov
-from kcdo.linalg.spectral import Spectrum
+from kcdo.kernels import DensityKernel, cross_gram, gram, lower_gram
+from kcdo.linalg import (
+    CholeskyFactor,
+    ConjugateGradients,
+    DenseSpectrum,
+    Filter,
+    GridToeplitz,
+    Inverse,
+    KroneckerSpectrum,
+    ResolventInverse,
+    SpectralInverse,
+    Tikhonov,
+)
 from kcdo.measures import Grid, Measure
+from kcdo.memory import require_memory
 
 Array = NDArray[np.floating]
+
+_BLOCK_ELEMENTS = 1 << 23
+_LARGEST_FACTOR = 8192  # nodes of a 1-D grid up to which a dense factor beats FFT products
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +66,43 @@ class Reconstruction:
 
     def embed(self, Y: Array) -> Array:
         """Return ℓ(y_n, z_j), (N, M): the embeddings of the rows of Y on the nodes."""
-        return cross_gram(self.kernel, Y, self.measure.nodes, n_jobs=self.n_jobs)
+        factors = self._axis_embeddings(Y)
+        if factors is None or len(factors) == 1:
+            return cross_gram(self.kernel, Y, self.measure.nodes, n_jobs=self.n_jobs)
+        out = factors[0]
+        for factor in factors[1:]:  # one exponential per axis, not one per node
+            out = (out[:, :, None] * factor[:, None, :]).reshape(len(Y), -1)
+        return out
+
+    def combine(self, weights: Array, Y: Array) -> Array:
+        """Return weights @ embed(Y), (Q, M), without the (N, M) matrix.
+
+        On a product grid the embedding of an observation is a rank-one tensor: axes are contracted
+        one after the other, in blocks of observations.
+        """
+        factors = self._axis_embeddings(Y)
+        if factors is None:
+            step = max(1, _BLOCK_ELEMENTS // self.measure.n_nodes)
+            blocks = [slice(s, s + step) for s in range(0, len(Y), step)]
+            return np.sum([weights[:, b] @ self.embed(Y[b]) for b in blocks], axis=0)
+        first, *others = factors
+        width = int(np.prod([f.shape[1] for f in others]))
+        step = max(1, _BLOCK_ELEMENTS // max(width, len(weights) * first.shape[1]))
+        out = np.zeros((len(weights) * first.shape[1], width))
+        for start in range(0, len(Y), step):
+            block = slice(start, start + step)
+            right = np.ones((len(Y[block]), 1))
+            for factor in others:
+                right = (right[:, :, None] * factor[block][:, None, :]).reshape(len(right), -1)
+            left = weights[:, :, None][:, block] * first[block]
+            out += np.swapaxes(left, 1, 2).reshape(-1, len(right)) @ right
+        return out.reshape(len(weights), -1)
 
     def reconstruct(self, embeddings: Array) -> Array:
         """Return u(Z) = D^{-1/2} g(S) D^{1/2} μ(Z) for each row μ(Z) of (k, M)."""
-        gains = self.filter.gain(self._spectrum.eigenvalues, self.ridge)
         if isinstance(self.measure, Grid):  # equal weights cancel
-            return self._spectrum.apply(gains, embeddings)
-        return self._spectrum.apply(gains, embeddings * self._root) / self._root
+            return self._inverse.gain(embeddings)
+        return self._inverse.gain(embeddings * self._root) / self._root
 
     def evaluate(self, points: Array, at_points: Array, at_nodes: Array) -> Array:
         """Return u anywhere, (k, G), exactly.
@@ -76,27 +119,65 @@ class Reconstruction:
 
         For :class:`PrintedForm`, where g(0) = 0, this is the paper's β up to a constant.
         """
-        slopes = self.filter.slope(self._spectrum.eigenvalues, self.ridge)
-        return self._spectrum.apply(slopes, embeddings * self._root) * self._root
+        return self._inverse.slope(embeddings * self._root) * self._root
 
     @cached_property
     def _root(self) -> Array:
         return np.sqrt(self.measure.weights)
 
     @cached_property
-    def _spectrum(self) -> Spectrum:
-        """Eigendecomposition of S = D^{1/2} L_Z D^{1/2}."""
-        factors = self.kernel.factors()
-        if isinstance(self.measure, Grid) and factors is not None:
-            grams = [
-                gram(factor, axis[:, None])
-                for factor, axis in zip(factors, self.measure.axes, strict=True)
-            ]
-            return KroneckerSpectrum(grams, self.measure.cell_volume)
-        matrix = gram(self.kernel, self.measure.nodes, n_jobs=self.n_jobs)
+    def _inverse(self) -> Inverse:
+        """The filter of S = D^{1/2} L_Z D^{1/2}, by the cheapest exact way."""
+        measure, factors = self.measure, self.kernel.factors()
+        if isinstance(measure, Grid) and factors is not None and measure.dim > 1:
+            pairs = zip(factors, measure.axes, strict=True)
+            grams = [gram(factor, axis[:, None]) for factor, axis in pairs]
+            spectrum = KroneckerSpectrum(grams, measure.cell_volume)
+            return SpectralInverse(spectrum, self.filter, self.ridge)
+        by_solves = self.filter.gain_powers(self.ridge) is not None
+        if by_solves and isinstance(measure, Grid) and measure.n_nodes > _LARGEST_FACTOR:
+            return ResolventInverse(self._fft_solver(measure).solve, self.filter, self.ridge)
+        matrix = self._weighted_gram(triangle=by_solves)
+        if not by_solves:
+            return SpectralInverse(DenseSpectrum(matrix), self.filter, self.ridge)
+        np.einsum("ii->i", matrix)[:] += self.ridge
+        return ResolventInverse(CholeskyFactor(matrix).solve, self.filter, self.ridge)
+
+    def _weighted_gram(self, *, triangle: bool) -> Array:
+        """Return S, or an array whose lower triangle is that of S."""
+        require_memory(
+            8.0 * self.measure.n_nodes**2,
+            f"a dense reconstruction on {self.measure.n_nodes} nodes",
+            "use fewer nodes, or a UniformBox with a Gaussian or Laplace kernel.",
+        )
+        fill = lower_gram if triangle else gram
+        matrix = fill(self.kernel, self.measure.nodes, n_jobs=self.n_jobs)
         matrix *= self._root[:, None]
         matrix *= self._root[None, :]
-        return DenseSpectrum(matrix)
+        return matrix
+
+    def _fft_solver(self, grid: Grid) -> ConjugateGradients:
+        """Return a solver for S + ridge on a fine 1-D grid: Toeplitz products, O(M) memory."""
+        origin, h = np.zeros((1, 1)), grid.spacing
+        toeplitz = GridToeplitz(
+            lambda step: cross_gram(self.kernel, step, origin)[:, 0] * h[0],
+            h,
+            np.arange(grid.n_nodes)[:, None],
+        )
+        ridge = np.full(grid.n_nodes, self.ridge)
+        return ConjugateGradients(
+            toeplitz.product, ridge, np.zeros((grid.n_nodes, 1)), tolerance=1e-12
+        )
+
+    def _axis_embeddings(self, Y: Array) -> list[Array] | None:
+        """Return ℓ_i(y_ni, axis_i), (N, m_i), for each axis of a product grid, or None."""
+        factors = self.kernel.factors()
+        if factors is None or not isinstance(self.measure, Grid):
+            return None
+        return [
+            cross_gram(factor, Y[:, i : i + 1], axis[:, None], n_jobs=self.n_jobs)
+            for i, (factor, axis) in enumerate(zip(factors, self.measure.axes, strict=True))
+        ]
 
     def mean_density(self, Y: Array) -> float:
         """Return the mean of (ρ * ℓ)(y_n): 1 for Lebesgue measure, ρ's height for a sample.

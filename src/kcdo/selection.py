@@ -17,9 +17,10 @@ from kcdo.kernels import (
 )
 from kcdo.linalg import Filter, PrintedForm, Tikhonov
 from kcdo.measures import MAX_NODES, Grid, Measure, Reference, Sample, UniformBox
+from kcdo.progress import SILENT, Progress
 from kcdo.reconstruction import Reconstruction
 from kcdo.regularisation import PowerScheme, PrintedScheme, Scheme
-from kcdo.systems import DenseSystem, Groups
+from kcdo.systems import Exact, ExactSystem, Groups, Iterative
 
 Array = NDArray[np.floating]
 Ridge = float | Scheme | None
@@ -45,13 +46,15 @@ class Wishes:
     filter: Filter | None = None
     n_jobs: int | None = None
     seed: int = 0
+    solver: Exact | Iterative = field(default_factory=Exact)
+    progress: Progress = SILENT
 
 
 @dataclass(frozen=True, eq=False)
 class Sides:
     """Input and output side, ready to meet."""
 
-    system: DenseSystem
+    system: ExactSystem
     output: Reconstruction
 
 
@@ -96,10 +99,14 @@ RULES = {"heuristic": heuristic, "paper": paper}
 
 
 def output_side(
-    wishes: Wishes, Y: Array, weights: Array, residual_sd: Array | None
+    wishes: Wishes, Y: Array, weights: Array, residual_sd: Array | None, n: float | None = None
 ) -> Reconstruction:
-    """Return the output side for outputs whose spread about their mean is ``residual_sd``."""
-    d, n = Y.shape[1], Groups.of(Y, weights).n_effective
+    """Return the output side for outputs whose spread about their mean is ``residual_sd``.
+
+    ``n`` is the number of observations, where Y is only a sample of them.
+    """
+    d = Y.shape[1]
+    n = Groups.of(Y, weights).n_effective if n is None else n
     kernel_y = wishes.kernel_y or Gaussian()
     if residual_sd is None:
         scales = DensityKernel(kernel_y, d).scales
@@ -123,7 +130,7 @@ def ridge_value(wish: Ridge, default: Ridge, n: float, n_nodes: int) -> float:
     return chosen(n, n_nodes) if isinstance(chosen, Scheme) else float(chosen)  # type: ignore[arg-type]
 
 
-def held_out_residual_sd(system: DenseSystem, Y: Array, seed: int) -> Array:
+def held_out_residual_sd(system: ExactSystem, Y: Array, seed: int) -> Array:
     """Return the sd of leave-one-out residuals of the conditional mean, (d,).
 
     From every row, or from those of a few hundred inputs when there are many.
@@ -153,10 +160,12 @@ def unconditional_sd(Y: Array, weights: Array) -> Array:
     return weighted_mean_sd(Y, weights)[1]
 
 
-def _system(wishes: Wishes, groups: Groups, default: Ridge, n_nodes: int) -> DenseSystem:
+def _system(wishes: Wishes, groups: Groups, default: Ridge, n_nodes: int) -> ExactSystem:
     kernel_x = with_median_scales(wishes.kernel_x, groups.points, groups.totals, seed=wishes.seed)
     alpha = ridge_value(wishes.alpha, default, groups.n_effective, n_nodes)
-    return DenseSystem(kernel_x, groups, alpha, n_jobs=wishes.n_jobs)
+    return ExactSystem(
+        kernel_x, groups, alpha, wishes.solver, n_jobs=wishes.n_jobs, progress=wishes.progress
+    )
 
 
 def _with_ridge(

@@ -1,6 +1,6 @@
 """The boundary: user data become checked float arrays here, and nowhere else."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,8 @@ from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import Adapter, Categorical, Gaussian, Kernel, OnColumns, Product, Sum
 
 Array = NDArray[np.floating]
+
+_CHECKED_ROWS = 1 << 16
 
 
 def column_names(X: Any) -> list[str] | None:
@@ -31,6 +33,19 @@ def category_columns(X: Any) -> list[int]:
     return [
         i for i, kind in enumerate(kinds) if kind.startswith(("category", "categorical", "enum"))
     ]
+
+
+def is_chunks(data: Any) -> bool:
+    """Whether the data are a re-iterable of (X, Y) or (X, Y, weight) chunks."""
+    if hasattr(data, "shape") or column_names(data) is not None or not isinstance(data, Iterable):
+        return False
+    if isinstance(data, Iterator):
+        raise InvalidInputError(
+            "chunks must come from an object that can be iterated over more than once (a list, or "
+            "a class with __iter__), because a fit reads them twice; got an iterator."
+        )
+    first = next(iter(data), None)
+    return isinstance(first, tuple) and len(first) in (2, 3) and np.ndim(first[0]) == 2
 
 
 def default_kernel(X: Any) -> Kernel:
@@ -164,8 +179,8 @@ def check_matrix(X: Any, *, least: int = 1) -> Array:
     return matrix
 
 
-def check_weights(sample_weight: Any, n_rows: int) -> Array:
-    """Return one non-negative weight per row; ones by default."""
+def check_weights(sample_weight: Any, n_rows: int, *, least: int = 2) -> Array:
+    """Return one non-negative weight per row, ``least`` of them positive; ones by default."""
     if sample_weight is None:
         return np.ones(n_rows)
     weights = _float_array(sample_weight, "sample_weight", names=None, least=1, vector=True)
@@ -174,16 +189,17 @@ def check_weights(sample_weight: Any, n_rows: int) -> Array:
             f"sample_weight must have shape ({n_rows},), one per row; got {weights.shape}."
         )
     check_finite(weights[:, None], "sample_weight", None)
-    if weights.min() < 0 or np.count_nonzero(weights) < 2:
+    if weights.min() < 0 or np.count_nonzero(weights) < least:
         raise InvalidInputError("sample_weight must not be negative, nor zero for all but one row.")
     return weights
 
 
 def check_finite(matrix: Array, what: str, names: list[str] | None) -> None:
     """Raise an error that names the first column with a NaN or an infinity."""
-    bad = ~np.isfinite(matrix)
-    if not bad.any():
+    rows = range(0, len(matrix), _CHECKED_ROWS)  # in blocks: no mask as long as the data
+    if all(np.isfinite(matrix[start : start + _CHECKED_ROWS]).all() for start in rows):
         return
+    bad = ~np.isfinite(matrix)
     column = int(np.flatnonzero(bad.any(axis=0))[0])
     name = repr(names[column]) if names else str(column)
     count = int(bad[:, column].sum())

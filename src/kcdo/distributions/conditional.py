@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,10 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from kcdo.distributions.layouts import Layout, as_points
 from kcdo.distributions.summary import Summary
 from kcdo.errors import InvalidInputError, KcdoWarning, SignedDensityError
+from kcdo.parallel import ordered_map
 
 Array = NDArray[np.floating]
+Result = TypeVar("Result")
 
-_CHUNK_ELEMENTS = 1 << 22  # masses held at a time: 32 MiB
+_CHUNK_ELEMENTS = 1 << 21  # numbers held at a time by a thread: 16 MiB
 _CACHE_ELEMENTS = 1 << 22
 
 
@@ -28,6 +30,14 @@ class MassSource(Protocol):
     @property
     def signed(self) -> bool:
         """Whether masses may be negative."""
+
+    @property
+    def width(self) -> int:
+        """Numbers held for each query while its masses are computed."""
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads to use."""
 
     def __len__(self) -> int:
         """Return the number of queries."""
@@ -142,7 +152,8 @@ class ConditionalDistribution:
         """Region of highest density of each query; exact in 1-D, else to the grid's resolution."""
         self._need_positive("hpd")
         level = _coverage(level)
-        shapes = [s for chunk in self._chunks() for s in self._layout.regions(chunk, level)]
+        parts = self._each(lambda masses, _: self._layout.regions(masses, level))
+        shapes = [shape for part in parts for shape in part]
         return [
             HighestDensityRegion(level, s.density_level, s.volume, s.intervals, self[i].pdf)
             for i, s in enumerate(shapes)
@@ -164,9 +175,11 @@ class ConditionalDistribution:
             random_state = int(random_state.randint(2**31))
         rng = np.random.default_rng(random_state)
         uniforms = self._layout.dim + 1  # consumed query by query: chunking changes nothing
-        draws = self._map(
-            lambda masses: self._layout.sample(masses, rng.random((len(masses), n, uniforms)))
+        parts = self._each(
+            lambda masses, _: self._layout.sample(masses, rng.random((len(masses), n, uniforms))),
+            n_jobs=1,
         )
+        draws = np.concatenate(parts)
         return draws[..., 0] if self._flat else draws
 
     def expect(self, g: Callable[[Array], ArrayLike]) -> Array:
@@ -200,12 +213,9 @@ class ConditionalDistribution:
         pairs = None if Y is None else self._pairs(Y)
         if recipe.needs_outputs and pairs is None:
             raise InvalidInputError('summary of "logpdf" needs Y: one output per query.')
-        parts: list[dict[str, Array]] = []
-        start = 0
-        for masses in self._chunks():
-            rows = slice(start, start + len(masses))
-            parts.append(recipe.compute(masses, None if pairs is None else pairs[rows]))
-            start += len(masses)
+        parts = self._each(
+            lambda masses, rows: recipe.compute(masses, None if pairs is None else pairs[rows])
+        )
         joined = {name: np.concatenate([p[name] for p in parts]) for name in columns}
         self._flag_negative_variance(joined)
         return {k: v[..., 0] if self._flat and v.ndim == 2 else v for k, v in joined.items()}
@@ -246,19 +256,29 @@ class ConditionalDistribution:
     def _layout(self) -> Layout:
         return self._source.layout
 
-    def _chunks(self) -> Iterator[Array]:
-        """Yield the masses of consecutive queries; small results are kept for the next question."""
+    def _each(
+        self, answer: Callable[[Array, slice], Result], n_jobs: int | None = None
+    ) -> list[Result]:
+        """Return the answers for consecutive chunks of queries, given masses and places.
+
+        Chunks are worked on by several threads; the masses of few queries are kept for the next
+        question.
+        """
+        n_jobs = self._source.n_jobs if n_jobs is None else n_jobs
+        step = max(1, _CHUNK_ELEMENTS // self._source.width)
+        parts = [slice(start, start + step) for start in range(0, len(self), step)]
+
+        def masses(part: slice) -> Array:
+            return self._source.masses(self._rows[part])
+
         if self._kept is None and len(self) * self._layout.n_nodes <= _CACHE_ELEMENTS:
-            self._kept = self._source.masses(self._rows)
+            self._kept = np.concatenate(list(ordered_map(masses, parts, n_jobs)))
         if self._kept is not None:
-            yield self._kept
-            return
-        step = max(1, _CHUNK_ELEMENTS // self._layout.n_nodes)
-        for start in range(0, len(self), step):
-            yield self._source.masses(self._rows[start : start + step])
+            return [answer(self._kept, slice(0, len(self)))]
+        return list(ordered_map(lambda part: answer(masses(part), part), parts, n_jobs))
 
     def _map(self, answer: Callable[[Array], Array]) -> Array:
-        return np.concatenate([answer(masses) for masses in self._chunks()])
+        return np.concatenate(self._each(lambda masses, _: answer(masses)))
 
     def _points(self, y: ArrayLike) -> Array:
         return as_points(y, self._layout.dim)
@@ -293,7 +313,7 @@ class _MarginalSource:
 
     def __init__(self, source: MassSource, dims: list[int]) -> None:
         self._source = source
-        self.signed = source.signed
+        self.signed, self.width, self.n_jobs = source.signed, source.width, source.n_jobs
         self.layout, self._fold = source.layout.marginal(dims)
 
     def __len__(self) -> int:
@@ -301,7 +321,7 @@ class _MarginalSource:
 
     def masses(self, rows: NDArray[np.integer]) -> Array:
         """Return the marginal masses of some queries, never holding many joint ones."""
-        step = max(1, _CHUNK_ELEMENTS // self._source.layout.n_nodes)
+        step = max(1, _CHUNK_ELEMENTS // self.width)
         parts = [rows[start : start + step] for start in range(0, len(rows), step)] or [rows]
         return np.concatenate([self._fold(self._source.masses(part)) for part in parts])
 

@@ -10,7 +10,7 @@ from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix, kron
+from scipy.sparse import kron
 
 from kcdo.distributions import piecewise
 from kcdo.distributions.layouts import Array, Layout, Matrix, Quadrature, RegionShape, choose_nodes
@@ -29,17 +29,7 @@ class GridLayout(Layout):
 
     def pdf_matrix(self, points: Array) -> Matrix:
         """Return the density of every bump at every point; 0 outside the box."""
-        corners = [self._interpolation(i, points[:, i]) for i in range(self.dim)]
-        index, share = corners[0]
-        for axis in range(1, self.dim):  # all 2^d corners of the cell of each point
-            next_index, next_share = corners[axis]
-            index = index[:, :, None] * self.grid.shape[axis] + next_index[:, None, :]
-            share = share[:, :, None] * next_share[:, None, :]
-            index, share = index.reshape(len(points), -1), share.reshape(len(points), -1)
-        share = np.where(self.grid.outside(points)[:, None], 0.0, share / self.grid.cell_volume)
-        starts = np.arange(len(points) + 1) * index.shape[1]
-        shape = (len(points), self.n_nodes)
-        return csr_matrix((share.ravel(), index.ravel(), starts), shape=shape).T
+        return (self.grid.interpolation(points) / self.grid.cell_volume).T
 
     def cdf_matrix(self, points: Array) -> Array:
         """Return the joint cdf of every bump: a product over the axes."""
@@ -173,15 +163,6 @@ class GridLayout(Layout):
     def _axis_index(self, axis: int) -> NDArray[np.integer]:
         """Return the position of every node along one axis."""
         return np.unravel_index(np.arange(self.n_nodes), self.grid.shape)[axis]
-
-    def _interpolation(self, axis: int, y: Array) -> tuple[NDArray[np.integer], Array]:
-        """Return the two neighbouring nodes of each y and their shares, (G, 2) each."""
-        m = self.grid.shape[axis]
-        place = (y - self.grid.lower[axis]) / self.grid.spacing[axis] - 0.5
-        place = np.clip(place, 0.0, m - 1.0)
-        left = np.minimum(place.astype(int), m - 2)
-        share = place - left
-        return np.stack([left, left + 1], axis=1), np.stack([1.0 - share, share], axis=1)
 
     def _hat_cdf(self, axis: int, y: Array) -> Array:
         """Return the cdf of each hat of one axis at each y, (m, G)."""

@@ -1,8 +1,9 @@
 """The scikit-learn face of the operators."""
 
-from kcdo.estimators.conditional import ConditionalDensityOperator, FitReport
+from kcdo.estimators.conditional import ConditionalDensityOperator
 from kcdo.estimators.density import DensityReconstruction, ReconstructedDensity, reconstruct
 from kcdo.estimators.mean import ConditionalMeanOperator
+from kcdo.estimators.report import FitReport
 
 __all__ = [
     "ConditionalDensityOperator",

@@ -15,7 +15,6 @@ from kcdo.kernels import Kernel, as_kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference
 from kcdo.regularisation import Scheme
-from kcdo.systems import Groups
 from kcdo.validation import InputEncoder, check_outputs, check_weights, default_kernel
 
 Array = NDArray[np.floating]
@@ -27,17 +26,27 @@ class ConditionalEstimator(BaseEstimator):
     kernel_x: Any
     _encoder: InputEncoder
 
-    def _encode(self, X: Any, Y: Any, sample_weight: Any) -> tuple[Groups, Array, bool]:
-        """Check the training data and return them without rows of weight 0."""
+    def _encode(self, X: Any, Y: Any, sample_weight: Any) -> tuple[NDArray, Array, Array]:
+        """Check the training data; return inputs, outputs and weights without rows of weight 0."""
         self.__dict__.pop("_operator", None)  # a fit that fails leaves nothing half-fitted
         kernel = default_kernel(X) if self.kernel_x is None else as_kernel(self.kernel_x)
         encoder = InputEncoder(kernel)
         inputs = encoder.fit(self, X)
-        outputs, flat = check_outputs(Y, len(inputs))
+        outputs, self._flat = check_outputs(Y, len(inputs))
         weights = check_weights(sample_weight, len(inputs))
-        used = weights > 0
-        self._encoder = encoder
-        return Groups.of(inputs[used], weights[used]), outputs[used], flat
+        self._encoder, self._n_outputs = encoder, outputs.shape[1]
+        return without_absent(inputs, outputs, weights)
+
+    def _encode_more(self, X: Any, Y: Any, sample_weight: Any) -> tuple[NDArray, Array, Array]:
+        """Check further rows against the first ones."""
+        inputs = self._encoder.transform(self, X)
+        outputs, flat = check_outputs(Y, len(inputs))
+        if flat != self._flat or outputs.shape[1] != self._n_outputs:
+            raise InvalidInputError(
+                f"these outputs have shape {np.shape(Y)}; the first ones had "
+                f"{'no second axis' if self._flat else f'{self._n_outputs} columns'}."
+            )
+        return without_absent(inputs, outputs, check_weights(sample_weight, len(inputs), least=0))
 
     def _queries(self, X: Any) -> NDArray | GaussianInput | SampleInput:
         check_is_fitted(self)
@@ -82,3 +91,11 @@ def check_output_options(kernel_y: Any, reference: Any, alpha_prime: Any, filter
     for name, value, kind, hint in kinds:
         if value is not None and not isinstance(value, kind):
             raise InvalidTypeError(f"{name} must be {hint}; got {value!r}.")
+
+
+def without_absent(inputs: NDArray, outputs: Array, weights: Array) -> tuple[NDArray, Array, Array]:
+    """Return the rows of positive weight; the arrays themselves where all are."""
+    used = weights > 0
+    if used.all():
+        return inputs, outputs, weights
+    return inputs[used], outputs[used], weights[used]

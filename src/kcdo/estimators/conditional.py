@@ -1,50 +1,38 @@
 """The conditional density operator as a scikit-learn estimator."""
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import RegressorTags, Tags
+from sklearn.utils.validation import check_is_fitted
 
+from kcdo.binning import OutputBins
 from kcdo.distributions import ConditionalDistribution, Positivity
-from kcdo.errors import InvalidInputError
+from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.estimators.base import (
     ConditionalEstimator,
     check_output_options,
     check_positivity,
     check_ridge,
 )
+from kcdo.estimators.report import FitReport
 from kcdo.kernels import Kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference
 from kcdo.operators import DensityOperator
+from kcdo.parallel import thread_count
+from kcdo.progress import Progress
 from kcdo.regularisation import Scheme
 from kcdo.selection import RULES, Wishes
-from kcdo.systems import DenseSystem, Groups
-from kcdo.validation import check_outputs
+from kcdo.streaming import Chunk, Pilot, StreamPlan, pilot_size, same_plan, stream
+from kcdo.systems import Exact, Groups, Iterative, Nystrom, Solver, automatic, may_repeat
+from kcdo.validation import check_outputs, is_chunks
 
 Array = NDArray[np.floating]
-
-
-@dataclass(frozen=True)
-class FitReport:
-    """What a fit chose."""
-
-    method: str
-    selection: str
-    n_samples: int
-    n_inputs: int
-    n_nodes: int
-    kernel_x: Kernel
-    kernel_y: Kernel
-    alpha: float
-    alpha_prime: float
-    filter: Filter
-    condition: float
-
-    def __str__(self) -> str:
-        return "\n".join(f"{name:12s} {value}" for name, value in vars(self).items())
 
 
 class ConditionalDensityOperator(ConditionalEstimator):
@@ -70,10 +58,15 @@ class ConditionalDensityOperator(ConditionalEstimator):
         How open parameters are chosen: the sound one-factorisation rule, or the paper's.
     positivity : {"project", "clip", "signed"}
         How the signed estimate becomes a density.
+    solver : "auto", Exact, Nystrom or Iterative
+        How the input side is solved; ``"auto"`` chooses from the number of distinct inputs and the
+        memory there is, and ``report_`` says what.
     n_jobs : int, optional
-        Threads for kernel values; all cores by default.
+        Threads; all cores by default.
     random_state : int
         Seed of the subsamples that the choices use for large N.
+    verbose : bool
+        Show the progress of long fits on standard error.
 
     Attributes
     ----------
@@ -111,8 +104,10 @@ class ConditionalDensityOperator(ConditionalEstimator):
         filter: Filter | None = None,
         selection: str = "heuristic",
         positivity: Positivity = "project",
+        solver: Any = "auto",
         n_jobs: int | None = None,
         random_state: int = 0,
+        verbose: bool | int = False,
     ) -> None:
         self.kernel_x = kernel_x
         self.kernel_y = kernel_y
@@ -122,28 +117,74 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self.filter = filter
         self.selection = selection
         self.positivity = positivity
+        self.solver = solver
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to inputs X (N, p) and outputs y (N,) or (N, d), arrays or data frames."""
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to inputs X (N, p) and outputs y (N,) or (N, d), arrays or data frames.
+
+        Data larger than memory come as a memory map, or as an object that can be iterated over
+        more than once and yields chunks ``(X, y)`` or ``(X, y, weight)``, given in place of X.
+        """
         self._check_parameters()
-        groups, outputs, flat = self._encode(X, y, sample_weight)
-        wishes = Wishes(
-            self._encoder.kernel,
-            self.kernel_y,
-            self.reference,
-            self.alpha,
-            self.alpha_prime,
-            self.filter,
-            self.n_jobs,
-            int(self.random_state or 0),
-        )
-        sides = RULES[self.selection](wishes, groups, outputs)
-        self._operator = DensityOperator.fit(sides.system, sides.output, outputs, self.positivity)
-        self._flat = flat
-        self.report_ = self._report(sides.system, groups)
+        started = time.perf_counter()
+        if y is None and is_chunks(X):
+            self._fit_chunks(X)
+        else:
+            inputs, outputs, weights = self._encode(X, y, sample_weight)
+            groups, solver = self._choose_solver(inputs, weights)
+            if isinstance(solver, Nystrom):
+                self._fit_arrays_streamed((inputs, outputs, weights), solver)
+            else:
+                self._fit_exact(groups or Groups.of(inputs, weights), outputs, solver)
+        self.report_ = self._report(time.perf_counter() - started)
         return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Add rows to the fit; the first call fixes centres, box, scaling and kernels.
+
+        The sums are those of one :meth:`fit` by the same centres; the model is solved anew when it
+        is next asked.
+        """
+        self._check_parameters()
+        options = self._stream_options()
+        if not hasattr(self, "_plan"):
+            chunk = self._encode(X, y, sample_weight)
+            seed = self._seed()
+            pilot = Pilot.of_chunks(iter([chunk]), pilot_size(options, len(chunk[0])), seed)
+            plan = StreamPlan.of(self._wishes(), options, pilot)
+            self._plan, self.sums_ = plan, plan.empty_sums()
+        else:
+            chunk = self._encode_more(X, y, sample_weight)
+        started = time.perf_counter()
+        self._plan.add(self.sums_, chunk)
+        self._solve_sums(started)
+        return self
+
+    def merge(self, *others: "ConditionalDensityOperator") -> Self:
+        """Add the sums of workers that were made by :meth:`worker` and fitted to other rows."""
+        check_is_fitted(self)
+        self._need_sums()
+        started = time.perf_counter()
+        for other in others:
+            if getattr(other, "_plan", None) is None or not same_plan(self._plan, other._plan):
+                raise InvalidInputError(
+                    "merge takes models made by worker(): they must share centres, kernels and "
+                    "output grid."
+                )
+            self.sums_ = self.sums_.merged(other.sums_)
+        self._solve_sums(started)
+        return self
+
+    def worker(self) -> Self:
+        """Return a model with the same centres, kernels and grid, and no data yet."""
+        check_is_fitted(self)
+        self._need_sums()
+        other = copy(self)
+        other.sums_ = self._plan.empty_sums()
+        return other
 
     def conditional(self, X: Any) -> ConditionalDistribution:
         """Return the distributions of Y given each query: rows of X, or uncertain inputs."""
@@ -173,25 +214,112 @@ class ConditionalDensityOperator(ConditionalEstimator):
             raise InvalidInputError(
                 f"selection must be one of {sorted(RULES)}; got {self.selection!r}."
             )
+        if self.solver != "auto" and not isinstance(self.solver, Solver):
+            raise InvalidTypeError(
+                'solver must be "auto", kcdo.Exact(), kcdo.Nystrom() or kcdo.Iterative(); got '
+                f"{self.solver!r}."
+            )
         check_positivity(self.positivity)
         check_ridge(self.alpha, "alpha")
         check_output_options(self.kernel_y, self.reference, self.alpha_prime, self.filter)
+        thread_count(self.n_jobs)
 
-    def _report(self, system: DenseSystem, groups: Groups) -> FitReport:
-        output = self._operator.output
-        return FitReport(
-            method=system.method,
-            selection=self.selection,
-            n_samples=len(groups.member_of),
-            n_inputs=system.n_centres,
-            n_nodes=output.measure.n_nodes,
-            kernel_x=system.kernel,
-            kernel_y=output.kernel.kernel,
-            alpha=system.alpha,
-            alpha_prime=output.ridge,
-            filter=output.filter,
-            condition=system.factor.condition(),
+    def _seed(self) -> int:
+        return int(self.random_state or 0)
+
+    def _wishes(self, solver: Exact | Iterative | None = None) -> Wishes:
+        return Wishes(
+            self._encoder.kernel,
+            self.kernel_y,
+            self.reference,
+            self.alpha,
+            self.alpha_prime,
+            self.filter,
+            self.n_jobs,
+            self._seed(),
+            solver or Exact(),
+            Progress(self.verbose),
         )
+
+    def _choose_solver(self, inputs: NDArray, weights: Array) -> tuple[Groups | None, Solver]:
+        """Return the solver, and the groups of equal inputs where they had to be found for it."""
+        if self.solver != "auto":
+            return None, self.solver
+        if self.selection == "paper" or may_repeat(inputs, self._seed()):
+            groups = Groups.of(inputs, weights)
+            chosen = automatic(len(groups.points))
+            return groups, Exact() if self.selection == "paper" else chosen
+        return None, automatic(len(inputs))
+
+    def _fit_exact(self, groups: Groups, outputs: Array, solver: Exact | Iterative) -> None:
+        sides = RULES[self.selection](self._wishes(solver), groups, outputs)
+        self.__dict__.pop("_plan", None)
+        self._operator = DensityOperator.exact(sides.system, sides.output, outputs, self.positivity)
+        self._n_samples = len(outputs)
+
+    def _fit_arrays_streamed(self, data: Chunk, options: Nystrom) -> None:
+        self._stream_options()
+        n = len(data[0])
+        rng = np.random.default_rng(self._seed())
+        size = min(n, pilot_size(options, n))
+        rows = np.sort(rng.choice(n, size, replace=False)) if size < n else np.arange(n)
+        X, Y, weights = (part[rows] for part in data)
+        pilot = Pilot(X, Y, weights, data[1].min(axis=0), data[1].max(axis=0), n)
+        self._stream(pilot, lambda: iter([data]), options)
+
+    def _fit_chunks(self, source: Any) -> None:
+        options = self._stream_options()
+        seed = self._seed()
+        first = next(iter(source))
+        self._encode(first[0], first[1], first[2] if len(first) == 3 else None)
+
+        def chunks() -> Iterator[Chunk]:
+            for part in source:
+                X, Y, *weight = part
+                yield self._encode_more(X, Y, weight[0] if weight else None)
+
+        pilot = Pilot.of_chunks(chunks(), pilot_size(options, 1 << 20), seed)
+        self._stream(pilot, chunks, options)
+
+    def _stream(
+        self, pilot: Pilot, chunks: Callable[[], Iterator[Chunk]], options: Nystrom
+    ) -> None:
+        plan = StreamPlan.of(self._wishes(), options, pilot)
+        sums = stream(plan, chunks(), pilot.n_rows, Progress(self.verbose))
+        self._operator = plan.operator(sums, self.positivity)
+        self._plan, self.sums_, self._n_samples = plan, sums, sums.n_rows
+
+    def _solve_sums(self, started: float) -> None:
+        self._operator = self._plan.operator(self.sums_, self.positivity)
+        self._n_samples = self.sums_.n_rows
+        self.report_ = self._report(time.perf_counter() - started)
+
+    def _stream_options(self) -> Nystrom:
+        if self.selection == "paper":
+            raise InvalidInputError(
+                'selection="paper" has no streamed form: it needs as many nodes as rows. Use '
+                'selection="heuristic".'
+            )
+        if isinstance(self.solver, Exact | Iterative):
+            raise InvalidInputError(
+                f"{type(self.solver).__name__}() needs all rows at once, its sums do not merge: "
+                "use solver=kcdo.Nystrom() for partial_fit, merge and chunks."
+            )
+        return self.solver if isinstance(self.solver, Nystrom) else Nystrom()
+
+    def _need_sums(self) -> None:
+        if getattr(self, "_plan", None) is None:
+            raise InvalidInputError(
+                "this model was fitted exactly and keeps no sums to merge: fit with "
+                "solver=kcdo.Nystrom(), or by partial_fit."
+            )
+
+    def _report(self, seconds: float) -> FitReport:
+        return FitReport.of(self._operator, self.selection, self._n_samples, seconds, self._bins())
+
+    def _bins(self) -> OutputBins | None:
+        plan = getattr(self, "_plan", None)
+        return None if plan is None else plan.bins
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

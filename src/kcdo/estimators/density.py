@@ -80,6 +80,12 @@ class _FixedSource:
     layout: Layout
     all_masses: Array
     signed: bool
+    n_jobs: int | None = None
+
+    @property
+    def width(self) -> int:
+        """Numbers held for the one query."""
+        return self.all_masses.shape[1]
 
     def __len__(self) -> int:
         return len(self.all_masses)

@@ -14,7 +14,7 @@ from kcdo.kernels import Gaussian, Kernel, as_kernel, with_median_scales
 from kcdo.operators import MeanOperator
 from kcdo.regularisation import Scheme
 from kcdo.selection import DEFAULT_ALPHA, ridge_value
-from kcdo.systems import DenseSystem
+from kcdo.systems import ExactSystem, Groups
 
 Array = NDArray[np.floating]
 
@@ -55,15 +55,15 @@ class ConditionalMeanOperator(ConditionalEstimator):
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to inputs X (N, p) and outputs y (N,) or (N, d)."""
         check_ridge(self.alpha, "alpha")
-        groups, outputs, flat = self._encode(X, y, sample_weight)
+        inputs, outputs, weights = self._encode(X, y, sample_weight)
+        groups = Groups.of(inputs, weights)
         seed = int(self.random_state or 0)
         kernel_x = with_median_scales(self._encoder.kernel, groups.points, groups.totals, seed=seed)
         kernel_y = as_kernel(self.kernel_y if self.kernel_y is not None else Gaussian())
         kernel_y = with_median_scales(kernel_y, outputs, groups.weights, seed=seed)
         alpha = ridge_value(self.alpha, DEFAULT_ALPHA, groups.n_effective, len(outputs))
-        system = DenseSystem(kernel_x, groups, alpha, n_jobs=self.n_jobs)
+        system = ExactSystem(kernel_x, groups, alpha, n_jobs=self.n_jobs)
         self._operator = MeanOperator(system, outputs, kernel_y)
-        self._flat = flat
         return self
 
     def embedding(self, X: Any) -> list[SampleEmbedding]:

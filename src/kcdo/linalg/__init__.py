@@ -1,6 +1,7 @@
 """Linear algebra that knows no kernels: factorisations, structured operators, spectral filters."""
 
-from kcdo.linalg.cholesky import CholeskyFactor
+from kcdo.linalg.cholesky import CholeskyFactor, NotPositiveDefiniteError
+from kcdo.linalg.conjugate import ConjugateGradients
 from kcdo.linalg.filters import (
     Filter,
     IteratedTikhonov,
@@ -8,15 +9,31 @@ from kcdo.linalg.filters import (
     SpectralCutoff,
     Tikhonov,
 )
-from kcdo.linalg.spectral import DenseSpectrum, KroneckerSpectrum
+from kcdo.linalg.pivoting import randomly_pivoted_cholesky
+from kcdo.linalg.spectral import (
+    DenseSpectrum,
+    Inverse,
+    KroneckerSpectrum,
+    ResolventInverse,
+    SpectralInverse,
+)
+from kcdo.linalg.toeplitz import GridToeplitz, grid_places
 
 __all__ = [
     "CholeskyFactor",
+    "ConjugateGradients",
     "DenseSpectrum",
     "Filter",
+    "GridToeplitz",
+    "Inverse",
     "IteratedTikhonov",
     "KroneckerSpectrum",
+    "NotPositiveDefiniteError",
     "PrintedForm",
+    "ResolventInverse",
     "SpectralCutoff",
+    "SpectralInverse",
     "Tikhonov",
+    "grid_places",
+    "randomly_pivoted_cholesky",
 ]

@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from kcdo.errors import KcdoError
 
 Array = NDArray[np.floating]
 
 _SOLVE_COLUMNS = 512
+_POWER_ITERATIONS = 15
 
 
 class NotPositiveDefiniteError(KcdoError, np.linalg.LinAlgError):
@@ -41,10 +42,14 @@ class CholeskyFactor:
         """Return A⁻¹ B for B (n,) or (n, k)."""
         return _lapack("potrs", self._upper)(self._upper, B, lower=0)[0]
 
-    def condition(self) -> float:
-        """Return a cheap lower bound of the condition number, from the factor's diagonal."""
-        diagonal = np.diagonal(self._upper)
-        return float((diagonal.max() / diagonal.min()) ** 2)
+    def largest_eigenvalue(self) -> float:
+        """Return the largest eigenvalue of A = UᵀU, by a few power iterations."""
+        trmv: Any = get_blas_funcs("trmv", (self._upper,))
+        vector = np.ones(len(self), dtype=self._upper.dtype)
+        for _ in range(_POWER_ITERATIONS):
+            vector /= np.linalg.norm(vector)
+            vector = trmv(self._upper, trmv(self._upper, vector), trans=1)
+        return float(np.linalg.norm(vector))
 
     def inverse_diagonal(self, rows: NDArray[np.integer] | None = None) -> Array:
         """Return the diagonal of A⁻¹, or some of its entries.

@@ -10,6 +10,7 @@ and the second line, exact everywhere, equals the first on the nodes.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,17 @@ class Filter(ABC):
     def slope(self, eigenvalues: Array, ridge: float) -> Array:
         """Return h(λ) = (g(λ) - g(0)) / λ, without cancellation."""
 
+    def gain_powers(self, ridge: float) -> Sequence[float] | None:
+        """Return c with g(λ) = Σ_i c_i r^i, r = 1/(λ + ridge), i = 1, 2, ...; None if none are.
+
+        Such a filter needs solves only, not eigenvectors.
+        """
+        return None
+
+    def slope_powers(self, ridge: float) -> Sequence[float] | None:
+        """Return the same for h(λ)."""
+        return None
+
 
 @dataclass(frozen=True)
 class Tikhonov(Filter):
@@ -57,6 +69,14 @@ class Tikhonov(Filter):
     def slope(self, eigenvalues: Array, ridge: float) -> Array:
         """Return h(λ)."""
         return -1.0 / (ridge * (eigenvalues + ridge))
+
+    def gain_powers(self, ridge: float) -> Sequence[float]:
+        """G = r."""
+        return (1.0,)
+
+    def slope_powers(self, ridge: float) -> Sequence[float]:
+        """H = -r / ridge."""
+        return (-1.0 / ridge,)
 
 
 @dataclass(frozen=True)
@@ -89,6 +109,14 @@ class IteratedTikhonov(Filter):
         r = ridge / (eigenvalues + ridge)
         powers = sum((self.times - i) * r**i for i in range(self.times))
         return -powers / (ridge * (eigenvalues + ridge))
+
+    def gain_powers(self, ridge: float) -> Sequence[float]:
+        """G = Σ_i ridge^i r^{i+1}."""
+        return tuple(ridge**i for i in range(self.times))
+
+    def slope_powers(self, ridge: float) -> Sequence[float]:
+        """H = -Σ_i (times - i) ridge^{i-1} r^{i+1}."""
+        return tuple(-(self.times - i) * ridge ** (i - 1) for i in range(self.times))
 
 
 @dataclass(frozen=True)
@@ -138,3 +166,11 @@ class PrintedForm(Filter):
     def slope(self, eigenvalues: Array, ridge: float) -> Array:
         """Return h(λ)."""
         return 1.0 / (eigenvalues + ridge) ** 2
+
+    def gain_powers(self, ridge: float) -> Sequence[float]:
+        """G = r - ridge r²."""
+        return (1.0, -ridge)
+
+    def slope_powers(self, ridge: float) -> Sequence[float]:
+        """H = r²."""
+        return (0.0, 1.0)

@@ -1,13 +1,26 @@
-"""Functions of a symmetric matrix, dense or a Kronecker product, through its eigenvectors."""
+"""Filters of a symmetric matrix: through its eigenvectors, or by solves alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from kcdo.linalg.filters import Filter
+
 Array = NDArray[np.floating]
+
+
+class Inverse(Protocol):
+    """A regularised inverse g(S), and h(S), of a symmetric matrix S, applied to rows."""
+
+    def gain(self, rows: Array) -> Array:
+        """Return rows g(S), for rows (k, M)."""
+
+    def slope(self, rows: Array) -> Array:
+        """Return rows h(S)."""
 
 
 class Spectrum(Protocol):
@@ -70,3 +83,45 @@ class KroneckerSpectrum:
             tensor = np.swapaxes(tensor.reshape(k, m, -1), 1, 2)
             tensor = tensor @ (vectors.T if transpose else vectors)
         return tensor.reshape(k, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class SpectralInverse:
+    """Any filter, from the eigenvalues."""
+
+    spectrum: Spectrum
+    filter: Filter
+    ridge: float
+
+    def gain(self, rows: Array) -> Array:
+        """Return rows g(S)."""
+        return self.spectrum.apply(self.filter.gain(self.spectrum.eigenvalues, self.ridge), rows)
+
+    def slope(self, rows: Array) -> Array:
+        """Return rows h(S)."""
+        return self.spectrum.apply(self.filter.slope(self.spectrum.eigenvalues, self.ridge), rows)
+
+
+@dataclass(frozen=True, eq=False)
+class ResolventInverse:
+    """A filter that is a polynomial in (S + ridge)⁻¹, by solves: no eigenvectors are needed."""
+
+    solve: Callable[[Array], Array]  # (M, k) -> (S + ridge)⁻¹ (M, k)
+    filter: Filter
+    ridge: float
+
+    def gain(self, rows: Array) -> Array:
+        """Return rows g(S)."""
+        return self._polynomial(self.filter.gain_powers(self.ridge), rows)
+
+    def slope(self, rows: Array) -> Array:
+        """Return rows h(S)."""
+        return self._polynomial(self.filter.slope_powers(self.ridge), rows)
+
+    def _polynomial(self, coefficients: Sequence[float] | None, rows: Array) -> Array:
+        assert coefficients is not None, "this filter needs eigenvalues"
+        power, total = rows.T, np.zeros_like(rows.T)
+        for coefficient in coefficients:
+            power = self.solve(power)
+            total = total + coefficient * power
+        return total.T

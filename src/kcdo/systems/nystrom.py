@@ -7,7 +7,7 @@ solution is [G + (Σω) α K_cc]⁺ H, in the whitened basis of K_cc with its sm
 without the cut the answer depends on the order of the chunks.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,12 @@ from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk
 
 from kcdo.errors import InvalidInputError
-from kcdo.inputs import Expectation, GaussianInput, SampleInput
-from kcdo.kernels import Kernel, cross_gram, expectation, gram
+from kcdo.inputs import Expectation
+from kcdo.kernels import Kernel, gram
 from kcdo.linalg import CholeskyFactor
+from kcdo.systems.exact import Queries, section_with_error
 
 Array = NDArray[np.floating]
-Queries = NDArray | GaussianInput | SampleInput
 
 _EIGENVALUE_CUT = 1e-8
 
@@ -53,7 +53,6 @@ class NystromSums:
     squared_weight: float = 0.0
     n_rows: int = 0
     counts: bool = True  # whether every weight was a whole number
-    tag: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, m: int, n_targets: int) -> "NystromSums":
@@ -136,7 +135,8 @@ class NystromSystem:
         lower = np.tril(sums.cross)
         full = lower + np.tril(lower, -1).T
         matrix = np.ascontiguousarray(self._white.T @ full @ self._white)
-        np.einsum("ii->i", matrix)[:] += sums.weight * alpha
+        self._least = sums.weight * alpha
+        np.einsum("ii->i", matrix)[:] += self._least
         self.factor = CholeskyFactor(matrix)
 
     @property
@@ -146,9 +146,11 @@ class NystromSystem:
 
     def section_with_error(self, queries: Queries) -> Expectation:
         """Return k(x', centres), (Q, m), or its expectation with a standard error."""
-        if isinstance(queries, GaussianInput | SampleInput):
-            return expectation(self.kernel, self.centres, queries, n_jobs=self.n_jobs)
-        return Expectation(cross_gram(self.kernel, queries, self.centres, n_jobs=self.n_jobs), 0.0)
+        return section_with_error(self.kernel, self.centres, queries, self.n_jobs)
+
+    def condition(self) -> float:
+        """Return an estimate of the condition number of the whitened system."""
+        return self.factor.largest_eigenvalue() / self._least
 
     def coefficients(self, sums: Array) -> Array:
         """Return the coefficients (m, k) for summed targets H (m, k)."""

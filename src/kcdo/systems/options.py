@@ -1,7 +1,7 @@
 """How to solve the input side: options, and the automatic choice between them."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ class Exact:
     """
 
     dtype: Literal["float64", "float32"] = "float64"
+    name: ClassVar[str] = "exact solver"
 
     def __post_init__(self) -> None:
         if self.dtype not in ("float64", "float32"):
@@ -65,6 +66,7 @@ class Iterative:
     rank: int = 500
     tolerance: float = 1e-8
     max_iterations: int = 500
+    name: ClassVar[str] = "conjugate gradients"
 
     def __post_init__(self) -> None:
         if self.rank < 1 or self.max_iterations < 1 or not 0 < self.tolerance < 1:
@@ -79,21 +81,30 @@ class Nystrom:
 
     Parameters
     ----------
-    centers : int, optional
-        Number of centres m; by default 1,000 to 2,000, fewer for the largest data.
+    centers : int or (m, p) array-like, optional
+        Number of centres m, by default 1,000 to 2,000, fewer for the largest data; or the centres
+        themselves.
     choice : {"rpcholesky", "uniform", "kmeans++"}
         How centres are chosen, from a subsample of about 20 m rows.
     chunk_rows : int
         Rows processed at a time.
     """
 
-    centers: int | None = None
+    centers: int | tuple[tuple[float, ...], ...] | None = None
     choice: CentreChoice = "rpcholesky"
-    chunk_rows: int = 4096
+    chunk_rows: int = 8192
+    name: ClassVar[str] = "Nyström"
 
     def __post_init__(self) -> None:
-        if self.centers is not None and self.centers < 1:
-            raise InvalidInputError(f"Nystrom: centers must be >= 1; got {self.centers}.")
+        if self.centers is not None and np.ndim(self.centers) == 2:
+            rows = np.asarray(self.centers, dtype=float)
+            object.__setattr__(self, "centers", tuple(map(tuple, rows.tolist())))
+        elif self.centers is not None and not (
+            isinstance(self.centers, int | np.integer) and self.centers >= 1
+        ):
+            raise InvalidInputError(
+                f"Nystrom: centers must be a number >= 1 or an (m, p) array; got {self.centers!r}."
+            )
         if self.choice not in _CENTRE_CHOICES:
             raise InvalidInputError(
                 f"Nystrom: choice must be one of {list(_CENTRE_CHOICES)}; got {self.choice!r}."
@@ -103,14 +114,18 @@ class Nystrom:
 
     def n_centres(self, n: int) -> int:
         """Return the number of centres for N rows."""
+        if isinstance(self.centers, tuple):
+            return len(self.centers)
         return min(n, self.centers or int(np.clip(2e9 / n**1.25, 1000, 2000)))
 
     def choose(self, kernel: Kernel, rows: NDArray, m: int, rng: np.random.Generator) -> NDArray:
         """Return m centres among the rows, sorted so that their order means nothing."""
+        if isinstance(self.centers, tuple):
+            return np.array(self.centers)
         rows = np.unique(rows, axis=0) if rows.dtype != object else rows
         m = min(m, len(rows))
         if self.choice == "uniform":
-            chosen = rng.choice(len(rows), m, replace=False)
+            chosen: NDArray[np.integer] = rng.choice(len(rows), m, replace=False)
         elif self.choice == "kmeans++":
             _, sd = weighted_mean_sd(rows)
             scaled = rows / np.where(sd > 0, sd, 1.0)
@@ -129,3 +144,11 @@ def automatic(n_distinct: int) -> Solver:
     """Return the solver for a number of distinct inputs and the memory there is."""
     fits = _WORKING_SHARE * 8.0 * n_distinct**2 <= 0.8 * available_memory()
     return Exact() if n_distinct <= _LARGEST_AUTOMATIC_EXACT and fits else Nystrom()
+
+
+def may_repeat(X: NDArray, seed: int) -> bool:
+    """Whether it is worth looking for equal rows: always for few, from a subsample for many."""
+    if len(X) <= _LARGEST_AUTOMATIC_EXACT or X.dtype == object:
+        return True
+    rows = np.random.default_rng(seed).choice(len(X), _LARGEST_AUTOMATIC_EXACT, replace=False)
+    return len(np.unique(X[rows], axis=0)) < 0.9 * len(rows)

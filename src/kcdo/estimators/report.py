@@ -1,0 +1,100 @@
+"""What a fit chose and what it cost."""
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+from kcdo.binning import OutputBins
+from kcdo.kernels import Kernel
+from kcdo.linalg import ConjugateGradients, Filter
+from kcdo.operators import DensityOperator
+from kcdo.systems import ExactSystem, System
+
+
+@dataclass(frozen=True, eq=False)
+class FitReport:
+    """Method, sizes, parameters, time and memory of a fit; ``print(model.report_)``.
+
+    Attributes
+    ----------
+    method : str
+        "exact", "iterative" or "nystrom".
+    n_samples, n_centres, n_nodes : int
+        Rows fitted; distinct inputs or Nyström centres; nodes of the reference measure.
+    alpha, alpha_prime : float
+        Ridges of the input and the output side.
+    jitter : float
+        Added to the diagonal beyond the ridge because the factorisation failed without it.
+    iterations, residual : int, float
+        Of the conjugate gradients, 0 for other methods.
+    binning_error : float
+        Bound on the error of binned outputs, relative to the kernel's peak; 0 if not binned.
+    memory : int
+        Bytes of the solver's matrix and of the model.
+    seconds : float
+        Time of the fit.
+    condition : float
+        Estimate of the condition number of the ridge system, computed when first asked.
+    """
+
+    method: str
+    selection: str
+    n_samples: int
+    n_centres: int
+    n_nodes: int
+    kernel_x: Kernel
+    kernel_y: Kernel
+    alpha: float
+    alpha_prime: float
+    filter: Filter
+    jitter: float
+    iterations: int
+    residual: float
+    binning_error: float
+    memory: int
+    seconds: float
+    _system: System
+
+    @classmethod
+    def of(
+        cls,
+        operator: DensityOperator,
+        selection: str,
+        n_samples: int,
+        seconds: float,
+        bins: OutputBins | None,
+    ) -> "FitReport":
+        """Read the report off a fitted operator."""
+        system, output = operator.system, operator.output
+        solver = system.factor
+        iterative = isinstance(solver, ConjugateGradients)
+        matrix = 0 if iterative else 8 * system.n_centres**2
+        return cls(
+            method=system.method,
+            selection=selection,
+            n_samples=n_samples,
+            n_centres=system.n_centres,
+            n_nodes=output.measure.n_nodes,
+            kernel_x=system.kernel,
+            kernel_y=output.kernel.kernel,
+            alpha=system.alpha,
+            alpha_prime=output.ridge,
+            filter=output.filter,
+            jitter=system.jitter if isinstance(system, ExactSystem) else 0.0,
+            iterations=solver.iterations if isinstance(solver, ConjugateGradients) else 0,
+            residual=solver.residual if isinstance(solver, ConjugateGradients) else 0.0,
+            binning_error=0.0 if bins is None else bins.error,
+            memory=matrix + operator.nbytes,
+            seconds=seconds,
+            _system=system,
+        )
+
+    @cached_property
+    def condition(self) -> float:
+        """Estimate of the condition number of the ridge system."""
+        return self._system.condition()
+
+    def __str__(self) -> str:
+        names = [f.name for f in fields(self) if not f.name.startswith("_")]
+        return "\n".join(f"{name:14s} {getattr(self, name)}" for name in [*names, "condition"])
+
+    __repr__ = __str__

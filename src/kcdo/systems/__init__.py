@@ -1,0 +1,29 @@
+"""The input side: ridge regression on inputs, whatever the targets are.
+
+    prediction(x') = section(x') @ coefficients,   section(x') = k(x', centres)
+
+Targets Y give the conditional mean, 1 the sum of the embedding weights, ℓ(Y, Z) the conditional
+embedding on the nodes of a reference measure.
+"""
+
+from kcdo.systems.exact import ExactSystem, Queries
+from kcdo.systems.groups import Groups
+from kcdo.systems.nystrom import NystromSums, NystromSystem
+from kcdo.systems.options import Exact, Iterative, Nystrom, Solver, automatic, may_repeat
+
+System = ExactSystem | NystromSystem
+
+__all__ = [
+    "Exact",
+    "ExactSystem",
+    "Groups",
+    "Iterative",
+    "Nystrom",
+    "NystromSums",
+    "NystromSystem",
+    "Queries",
+    "Solver",
+    "System",
+    "automatic",
+    "may_repeat",
+]
