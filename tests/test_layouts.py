@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import ndtri
 
-from kcdo.distributions import GridLayout, MixtureLayout, layout_of, piecewise
+from kcdo.distributions import GridLayout, MixtureLayout, layout_of
 from kcdo.distributions.layouts import choose_nodes
 from kcdo.measures import Grid, QuasiRandomBox, Scattered
 
@@ -357,11 +357,6 @@ def test_quantiles_with_plateaus_and_the_ends_of_the_support():
     edges = np.zeros((1, 10))
     edges[0, 0] = edges[0, -1] = 0.5
     np.testing.assert_allclose(layout.quantile(edges, np.array([0.0, 1.0]))[0, :, 0], [0.0, 10.0])
-
-
-def test_piecewise_cumulative_ends_at_one():
-    knots, heights = np.array([0.0, 1.0, 3.0]), np.array([[0.0, 2.0, 0.0], [1.0, 1.0, 1.0]])
-    np.testing.assert_allclose(piecewise.cumulative(knots, heights), [[0, 1 / 3, 1], [0, 1 / 3, 1]])
 
 
 # --- mixtures

@@ -163,12 +163,14 @@ def test_the_density_is_the_weighted_sum_of_reconstructed_bumps(operator):
     p /= (p @ v)[:, None]
     s = w.sum(axis=1)[:, None]
     expected = (s * p + 1e-3 * op.marginal) / (s + 1e-3)
-    np.testing.assert_allclose(op.node_densities(Xq), expected, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(
+        op.masses(Xq) / op.output.measure.weights, expected, rtol=1e-8, atol=1e-10
+    )
 
 
 def test_far_from_all_data_the_answer_is_the_marginal(operator):
     op, *_, Y, omega = operator
-    far = op.node_densities(np.array([[1e6, -1e6]]))[0]
+    far = op.masses(np.array([[1e6, -1e6]]))[0] / op.output.measure.weights
     np.testing.assert_allclose(far, op.marginal, rtol=1e-10)
     assert np.all(op.marginal >= 0)
     assert op.marginal @ op.output.measure.weights == pytest.approx(1.0)
@@ -193,7 +195,7 @@ def test_a_coarse_expectation_warns():
     system = ExactSystem(Matern(0.02, smoothness=1.5), Groups.of(X), ALPHA)
     op = DensityOperator.exact(system, side, X, "project")
     with pytest.warns(AccuracyWarning, match=r"standard error of .* raise n_points"):
-        op.node_densities(GaussianInput([[0.5]], 0.04, n_points=8))
+        op.masses(GaussianInput([[0.5]], 0.04, n_points=8))
 
 
 def test_mean_operator_weights_and_sum_rule():

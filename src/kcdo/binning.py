@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from kcdo.kernels import cross_gram
+from kcdo.kernels import Kernel, Laplace, Matern, cross_gram
 from kcdo.measures import Grid
 from kcdo.reconstruction import Reconstruction
 
@@ -15,6 +15,7 @@ Array = NDArray[np.floating]
 _REACH = 8.0  # scales beyond the box after which an output no longer matters in it
 _FINEST = 32  # bins per output scale
 _LARGEST_SUMS = 1 << 28  # bytes of the sums over bins and centres
+_LARGEST_ERROR = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +37,10 @@ class OutputBins:
         lower, upper = measure.lower - _REACH * scales, measure.upper + _REACH * scales
         for per_scale in (_FINEST, _FINEST // 2, _FINEST // 4):
             shape = tuple(np.ceil((upper - lower) * per_scale / scales).astype(int).tolist())
-            if 8.0 * np.prod(shape, dtype=float) * n_centres <= _LARGEST_SUMS:
-                return cls(output, Grid(lower, upper, shape))
+            bins = cls(output, Grid(lower, upper, shape))
+            small = 8.0 * np.prod(shape, dtype=float) * n_centres <= _LARGEST_SUMS
+            if small and bins.error <= _LARGEST_ERROR:
+                return bins
         return None
 
     @property
@@ -47,8 +50,13 @@ class OutputBins:
 
     @property
     def error(self) -> float:
-        """Bound on |binned ℓ - ℓ| / max ℓ for a Gaussian kernel: Σ_i (h_i / σ_i)² / 8."""
-        return float(np.sum((self.grid.spacing / self.output.kernel.scales) ** 2) / 8.0)
+        """Bound on |binned ℓ - ℓ| / max ℓ: the sum over the axes of that of interpolation."""
+        ratios = self.grid.spacing / self.output.kernel.scales
+        factors = self.output.kernel.factors() or []
+        return sum(
+            _interpolation_error(factor.kernel, float(ratio))
+            for factor, ratio in zip(factors, ratios, strict=True)
+        )
 
     def shares(self, Y: Array) -> csr_matrix:
         """Return the shares of the bins, (N, bins)."""
@@ -65,3 +73,14 @@ class OutputBins:
             matrix = cross_gram(factor, bins[:, None], nodes[:, None])
             tensor = np.swapaxes(tensor.reshape(sums.shape[1], len(bins), -1), 1, 2) @ matrix
         return tensor.reshape(sums.shape[1], -1)
+
+
+def _interpolation_error(kernel: Kernel, ratio: float) -> float:
+    """Bound the error of linear interpolation of k with a step of ``ratio`` scales.
+
+    max |k''| ratio² / 8; for a kernel with a kink max |k'| ratio / 2.
+    """
+    if isinstance(kernel, Laplace) or (isinstance(kernel, Matern) and kernel.smoothness == 0.5):
+        return ratio / 2.0
+    curvature = {1.5: 3.0, 2.5: 5.0 / 3.0}[kernel.smoothness] if isinstance(kernel, Matern) else 1.0
+    return curvature * ratio**2 / 8.0

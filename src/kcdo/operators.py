@@ -10,6 +10,7 @@ from kcdo.distributions import ConditionalDistribution, Layout, Positivity, layo
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.errors import AccuracyWarning
 from kcdo.kernels import Kernel
+from kcdo.linalg import narrow_factors
 from kcdo.reconstruction import Reconstruction
 from kcdo.systems import ExactSystem, Groups, NystromSums, NystromSystem, Queries, System
 
@@ -64,15 +65,20 @@ class DensityOperator:
         cls, system: ExactSystem, output: Reconstruction, Y: Array, positivity: Positivity
     ) -> "DensityOperator":
         """Solve for all observations; the filter acts on group means, not on observations."""
-        weight_sums = system.coefficients(np.ones((len(Y), 1)))[:, 0]
-        omega = system.groups.weights
-        marginal = output.combine((omega / omega.sum())[None], Y)[0]
-        n_values = system.n_centres * output.measure.n_nodes
-        if n_values * 8 <= _LARGEST_MODEL:
-            embeddings = system.factor.solve(mean_embeddings(system.groups, output, Y))
-            values: _Matrix | _Weights = _Matrix(output.reconstruct(embeddings))
+        n_centres, n_nodes = system.n_centres, output.measure.n_nodes
+        ones = np.ones((n_centres, 1))
+        if 8 * n_centres * n_nodes > _LARGEST_MODEL:
+            omega = system.groups.weights
+            marginal = output.combine(omega[None], Y)[0]
+            weight_sums = system.factor.solve(ones)[:, 0]
+            values: _Matrix | _Weights = _Weights(system, output, Y)
         else:
-            values = _Weights(system, output, Y)
+            means = mean_embeddings(system.groups, output, Y)
+            marginal = system.groups.totals @ means
+            targets, basis = narrow_factors(means)
+            solved = system.factor.solve(np.hstack([targets, ones]))  # all right-hand sides at once
+            values = _Matrix.of(output, solved[:, :-1], basis)
+            weight_sums = solved[:, -1]
         return cls._made(system, output, values, weight_sums, marginal, positivity)
 
     @classmethod
@@ -86,7 +92,8 @@ class DensityOperator:
         positivity: Positivity,
     ) -> "DensityOperator":
         """Solve from sums over the data: of embeddings on the nodes, (m, M) and (M,)."""
-        values = _Matrix(output.reconstruct(system.coefficients(targets)))
+        targets, basis = narrow_factors(targets)
+        values = _Matrix.of(output, system.coefficients(targets), basis)
         weight_sums = system.coefficients(sums.ones[:, None])[:, 0]
         return cls._made(system, output, values, weight_sums, marginal, positivity)
 
@@ -110,8 +117,8 @@ class DensityOperator:
         """Memory of the node values' source, in bytes."""
         return self.values.nbytes
 
-    def node_densities(self, queries: Queries) -> Array:
-        """Return normalised, positive densities on the nodes, (Q, M)."""
+    def masses(self, queries: Queries) -> Array:
+        """Return the probability that each node carries, (Q, M)."""
         section = self.system.section_with_error(queries)
         if section.error > _COARSE_EXPECTATION:
             warnings.warn(
@@ -131,7 +138,8 @@ class DensityOperator:
         # p = (s p̂ + δ q) / (s + δ): the marginal where no data are near (THEORY, section 3)
         own = strength / (strength + FALLBACK_WEIGHT)
         values *= own[:, None]
-        values += (1.0 - own)[:, None] * self.marginal
+        values += np.outer(1.0 - own, self.marginal)
+        values *= v
         return values
 
     def conditional(self, queries: Queries, *, flat: bool) -> ConditionalDistribution:
@@ -141,17 +149,26 @@ class DensityOperator:
 
 @dataclass(frozen=True, eq=False)
 class _Matrix:
-    """Node values as one matrix product."""
+    """Node values as one matrix product, or as two narrow ones where the matrix allows it."""
 
-    coefficients: Array  # (centres, M)
+    factors: tuple[Array, ...]  # (centres, M), or (centres, r) and (r, M)
+
+    @classmethod
+    def of(cls, output: Reconstruction, solved: Array, basis: Array | None) -> "_Matrix":
+        """Filter the embeddings ``solved @ basis``: only the rows of the basis, if there is one."""
+        if basis is None:
+            return cls((output.reconstruct(solved),))
+        return cls((np.ascontiguousarray(solved), output.reconstruct(basis)))
 
     @property
     def nbytes(self) -> int:
-        """Memory of the matrix."""
-        return self.coefficients.nbytes
+        """Memory of the matrices."""
+        return sum(factor.nbytes for factor in self.factors)
 
     def __call__(self, section: Array) -> Array:
-        return section @ self.coefficients
+        for factor in self.factors:
+            section = section @ factor
+        return section
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,12 +199,16 @@ def mean_embeddings(groups: Groups, output: Reconstruction, Y: Array) -> Array:
         ordered = np.empty_like(Y)
         ordered[groups.member_of] = Y
         return output.embed(ordered)
-    averaging = groups.averaging(distinct.member_of, len(distinct.points)).tocsc()
+    averaging = groups.averaging(distinct.member_of, len(distinct.points))
+    near = output.near_embeddings(distinct.points)
+    if near is not None:
+        return (averaging @ near).toarray()
     means = np.zeros((len(groups.points), output.measure.n_nodes))
+    by_column = averaging.tocsc()
     step = max(1, _BLOCK_ELEMENTS // output.measure.n_nodes)
     for start in range(0, len(distinct.points), step):
         block = slice(start, start + step)
-        means += averaging[:, block] @ output.embed(distinct.points[block])
+        means += by_column[:, block] @ output.embed(distinct.points[block])
     return means
 
 
@@ -206,6 +227,4 @@ class _QuerySource:
 
     def masses(self, rows: NDArray[np.integer]) -> Array:
         """Return the masses of some queries."""
-        densities = self._operator.node_densities(self._queries[rows])
-        densities *= self._operator.output.measure.weights
-        return densities
+        return self._operator.masses(self._queries[rows])

@@ -5,9 +5,10 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
 from kcdo.errors import InvalidInputError
-from kcdo.kernels import DensityKernel, cross_gram, gram, lower_gram
+from kcdo.kernels import DensityKernel, Gaussian, cross_gram, gram, lower_gram
 from kcdo.linalg import (
     CholeskyFactor,
     ConjugateGradients,
@@ -16,17 +17,20 @@ from kcdo.linalg import (
     GridToeplitz,
     Inverse,
     KroneckerSpectrum,
+    NotPositiveDefiniteError,
     ResolventInverse,
     SpectralInverse,
     Tikhonov,
 )
 from kcdo.measures import Grid, Measure
 from kcdo.memory import require_memory
+from kcdo.parallel import run_threaded, thread_count
 
 Array = NDArray[np.floating]
 
 _BLOCK_ELEMENTS = 1 << 23
-_LARGEST_FACTOR = 8192  # nodes of a 1-D grid up to which a dense factor beats FFT products
+_GAUSSIAN_REACH = 8.4  # scales after which exp(-t²/2) is below 1e-15
+_LARGEST_FACTOR = 8192  # nodes of a grid up to which a dense factor beats FFT products
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +70,46 @@ class Reconstruction:
 
     def embed(self, Y: Array) -> Array:
         """Return ℓ(y_n, z_j), (N, M): the embeddings of the rows of Y on the nodes."""
-        factors = self._axis_embeddings(Y)
-        if factors is None or len(factors) == 1:
+        factors = self._axis_embeddings(Y) if self.measure.dim > 1 else None
+        if factors is None:
             return cross_gram(self.kernel, Y, self.measure.nodes, n_jobs=self.n_jobs)
         out = factors[0]
         for factor in factors[1:]:  # one exponential per axis, not one per node
             out = (out[:, :, None] * factor[:, None, :]).reshape(len(Y), -1)
         return out
+
+    def near_embeddings(self, Y: Array) -> csr_matrix | None:
+        """Return embed(Y) as a sparse matrix of the nodes near each output, where those are few.
+
+        For a Gaussian kernel on a 1-D grid; what is left out is below 1e-15 of the peak.
+        """
+        measure, kernel = self.measure, self.kernel.kernel
+        if not (isinstance(measure, Grid) and measure.dim == 1 and isinstance(kernel, Gaussian)):
+            return None
+        (scale,), (h,), (lower,) = self.kernel.scales, measure.spacing, measure.lower
+        half = int(np.ceil(_GAUSSIAN_REACH * scale / h))
+        n_nodes, width = measure.n_nodes, 2 * half + 1
+        if 3 * width > n_nodes:
+            return None
+        first = np.floor((Y[:, 0] - lower) / h).astype(np.int32) - half
+        index = first[:, None] + np.arange(width, dtype=np.int32)
+        offset = (lower + h * (first + 0.5) - Y[:, 0]) / scale
+        values = np.empty((len(Y), width))
+
+        def fill(rows: slice) -> None:
+            part = values[rows]
+            np.add(offset[rows, None], (h / scale) * np.arange(width), out=part)
+            part *= part
+            part *= -0.5
+            np.exp(part, out=part)
+            part /= self.kernel.integral
+
+        run_threaded(fill, [slice(s, s + 2048) for s in range(0, len(Y), 2048)], self.n_jobs)
+        if first.min(initial=0) < 0 or first.max(initial=0) > n_nodes - width:
+            values[(index < 0) | (index >= n_nodes)] = 0.0
+            np.clip(index, 0, n_nodes - 1, out=index)
+        starts = np.arange(len(Y) + 1, dtype=np.int32) * width
+        return csr_matrix((values.ravel(), index.ravel(), starts), (len(Y), n_nodes))
 
     def combine(self, weights: Array, Y: Array) -> Array:
         """Return weights @ embed(Y), (Q, M), without the (N, M) matrix.
@@ -80,11 +117,14 @@ class Reconstruction:
         On a product grid the embedding of an observation is a rank-one tensor: axes are contracted
         one after the other, in blocks of observations.
         """
-        factors = self._axis_embeddings(Y)
+        factors = self._axis_embeddings(Y) if self.measure.dim > 1 else None
         if factors is None:
+            total = np.zeros((len(weights), self.measure.n_nodes))
             step = max(1, _BLOCK_ELEMENTS // self.measure.n_nodes)
-            blocks = [slice(s, s + step) for s in range(0, len(Y), step)]
-            return np.sum([weights[:, b] @ self.embed(Y[b]) for b in blocks], axis=0)
+            for start in range(0, len(Y), step):
+                block = slice(start, start + step)
+                total += weights[:, block] @ self.embed(Y[block])
+            return total
         first, *others = factors
         width = int(np.prod([f.shape[1] for f in others]))
         step = max(1, _BLOCK_ELEMENTS // max(width, len(weights) * first.shape[1]))
@@ -137,11 +177,15 @@ class Reconstruction:
         by_solves = self.filter.gain_powers(self.ridge) is not None
         if by_solves and isinstance(measure, Grid) and measure.n_nodes > _LARGEST_FACTOR:
             return ResolventInverse(self._fft_solver(measure).solve, self.filter, self.ridge)
-        matrix = self._weighted_gram(triangle=by_solves)
-        if not by_solves:
-            return SpectralInverse(DenseSpectrum(matrix), self.filter, self.ridge)
-        np.einsum("ii->i", matrix)[:] += self.ridge
-        return ResolventInverse(CholeskyFactor(matrix).solve, self.filter, self.ridge)
+        if by_solves:
+            matrix = self._weighted_gram(triangle=True)
+            np.einsum("ii->i", matrix)[:] += self.ridge
+            try:
+                return ResolventInverse(CholeskyFactor(matrix).solve, self.filter, self.ridge)
+            except NotPositiveDefiniteError:  # a ridge below rounding: eigenvalues bear it
+                del matrix
+        dense = DenseSpectrum(self._weighted_gram(triangle=False))
+        return SpectralInverse(dense, self.filter, self.ridge)
 
     def _weighted_gram(self, *, triangle: bool) -> Array:
         """Return S, or an array whose lower triangle is that of S."""
@@ -152,17 +196,22 @@ class Reconstruction:
         )
         fill = lower_gram if triangle else gram
         matrix = fill(self.kernel, self.measure.nodes, n_jobs=self.n_jobs)
-        matrix *= self._root[:, None]
-        matrix *= self._root[None, :]
+        with np.errstate(all="ignore"):  # the other triangle is arbitrary
+            if isinstance(self.measure, Grid):
+                matrix *= self.measure.cell_volume
+            else:
+                matrix *= self._root[:, None]
+                matrix *= self._root[None, :]
         return matrix
 
     def _fft_solver(self, grid: Grid) -> ConjugateGradients:
-        """Return a solver for S + ridge on a fine 1-D grid: Toeplitz products, O(M) memory."""
-        origin, h = np.zeros((1, 1)), grid.spacing
+        """Return a solver for S + ridge on a fine grid: Toeplitz products, O(M) memory."""
+        origin = np.zeros((1, grid.dim))
         toeplitz = GridToeplitz(
-            lambda step: cross_gram(self.kernel, step, origin)[:, 0] * h[0],
-            h,
-            np.arange(grid.n_nodes)[:, None],
+            lambda step: cross_gram(self.kernel, step, origin)[:, 0] * grid.cell_volume,
+            grid.spacing,
+            np.indices(grid.shape).reshape(grid.dim, -1).T,
+            thread_count(self.n_jobs),
         )
         ridge = np.full(grid.n_nodes, self.ridge)
         return ConjugateGradients(

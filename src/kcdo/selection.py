@@ -20,7 +20,7 @@ from kcdo.measures import MAX_NODES, Grid, Measure, Reference, Sample, UniformBo
 from kcdo.progress import SILENT, Progress
 from kcdo.reconstruction import Reconstruction
 from kcdo.regularisation import PowerScheme, PrintedScheme, Scheme
-from kcdo.systems import Exact, ExactSystem, Groups, Iterative
+from kcdo.systems import Exact, ExactSystem, Groups, Iterative, effective_size
 
 Array = NDArray[np.floating]
 Ridge = float | Scheme | None
@@ -106,7 +106,7 @@ def output_side(
     ``n`` is the number of observations, where Y is only a sample of them.
     """
     d = Y.shape[1]
-    n = Groups.of(Y, weights).n_effective if n is None else n
+    n = effective_size(weights) if n is None else n
     kernel_y = wishes.kernel_y or Gaussian()
     if residual_sd is None:
         scales = DensityKernel(kernel_y, d).scales
@@ -174,7 +174,7 @@ def _with_ridge(
     chosen = wishes.filter or Tikhonov()
     ridge = ridge_value(wishes.alpha_prime, DEFAULT_ALPHA_PRIME, n, measure.n_nodes)
     side = Reconstruction(measure, kernel, ridge, chosen, wishes.n_jobs)
-    if wishes.alpha_prime is not None:
+    if wishes.alpha_prime is not None or isinstance(measure, Grid):
         return side
     return replace(side, ridge=ridge * side.mean_density(np.unique(Y, axis=0)))
 

@@ -15,13 +15,22 @@ from kcdo.operators import DensityOperator
 from kcdo.progress import Progress
 from kcdo.reconstruction import Reconstruction
 from kcdo.selection import DEFAULT_ALPHA, Wishes, held_out_residual_sd, output_side, ridge_value
-from kcdo.systems import Exact, ExactSystem, Groups, Nystrom, NystromSums, NystromSystem
+from kcdo.systems import (
+    Exact,
+    ExactSystem,
+    Groups,
+    Nystrom,
+    NystromSums,
+    NystromSystem,
+    effective_size,
+)
 
 Array = NDArray[np.floating]
 Chunk = tuple[NDArray, Array, Array]  # inputs, outputs (N, d), weights
 
 _PILOT_ROWS = 2000
 _ROWS_PER_CENTRE = 20
+_EMBEDDED_ELEMENTS = 1 << 23  # rows x nodes embedded at a time where outputs are not binned
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +51,8 @@ class Pilot:
         kept: list[NDArray] | None = None
         lower, upper, n_rows = np.array(np.inf), np.array(-np.inf), 0
         for X, Y, weights in chunks:
+            if not len(X):  # every weight was 0
+                continue
             n_rows += len(X)
             lower, upper = np.minimum(lower, Y.min(axis=0)), np.maximum(upper, Y.max(axis=0))
             new = [X, Y, weights, rng.random(len(X))]
@@ -85,6 +96,13 @@ class StreamPlan:
         """Columns of the summed targets: bins, or nodes where binning does not pay."""
         return self.bins.n_bins if self.bins is not None else self.output.measure.n_nodes
 
+    @property
+    def step(self) -> int:
+        """Rows added at a time: ``chunk_rows``, fewer where each is embedded on many nodes."""
+        if self.bins is not None:
+            return self.chunk_rows
+        return max(1, min(self.chunk_rows, _EMBEDDED_ELEMENTS // self.n_targets))
+
     def require_memory(self) -> None:
         """Refuse a plan whose sums and model do not fit, with the numbers."""
         m, n_nodes = len(self.centres), self.output.measure.n_nodes
@@ -105,11 +123,12 @@ class StreamPlan:
         chunk: Chunk,
         tell: Callable[[int], None] | None = None,
     ) -> None:
-        """Add rows to the sums, ``chunk_rows`` at a time: never an (N, m) array."""
+        """Add rows to the sums, a few at a time: never an (N, m) or (N, M) array."""
         X, Y, weights = chunk
-        buffer = np.empty((min(self.chunk_rows, len(X)), len(self.centres)))
-        for start in range(0, len(X), self.chunk_rows):
-            rows = slice(start, start + self.chunk_rows)
+        step = self.step
+        buffer = np.empty((min(step, len(X)), len(self.centres)))
+        for start in range(0, len(X), step):
+            rows = slice(start, start + step)
             section = buffer[: len(X[rows])]
             cross_gram(self.kernel, X[rows], self.centres, out=section, n_jobs=self.wishes.n_jobs)
             targets = self.output.embed(Y[rows]) if self.bins is None else self.bins.shares(Y[rows])
@@ -141,9 +160,7 @@ def same_plan(first: StreamPlan, second: StreamPlan) -> bool:
         first.kernel == second.kernel
         and np.array_equal(first.centres, second.centres)
         and first.n_targets == second.n_targets
-        and np.array_equal(
-            first.output.measure.nodes[[0, -1]], second.output.measure.nodes[[0, -1]]
-        )
+        and np.array_equal(first.output.measure.nodes, second.output.measure.nodes)
         and first.output.kernel == second.output.kernel
     )
 
@@ -183,6 +200,6 @@ def _output_side(wishes: Wishes, pilot: Pilot) -> Reconstruction:
         system = ExactSystem(wishes.kernel_x, groups, alpha, Exact(), n_jobs=wishes.n_jobs)
         spread = held_out_residual_sd(system, Y, wishes.seed)
     weights = pilot.weights
-    n = Groups(pilot.X, np.arange(len(pilot.X)), weights).n_effective * share
+    n = effective_size(weights) * share
     ranged = np.concatenate([pilot.Y, [pilot.lower, pilot.upper]])  # the box must hold all rows
     return output_side(wishes, ranged, np.append(weights, [1e-9, 1e-9]), spread, n)

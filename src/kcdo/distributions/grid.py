@@ -92,8 +92,9 @@ class GridLayout(Layout):
         """Return the exact quantiles of each marginal."""
         out = np.empty((len(masses), len(q), self.dim))
         for i in range(self.dim):
-            heights = self._axis_heights(i, masses)
-            out[:, :, i] = piecewise.quantiles(self._knots(i), heights, q)
+            marginal = self._axis_masses(i, masses)
+            lower, spacing = float(self.grid.lower[i]), float(self.grid.spacing[i])
+            out[:, :, i] = piecewise.quantiles(lower, spacing, marginal, q)
         return out
 
     def sample(self, masses: Array, uniforms: Array) -> Array:
@@ -153,9 +154,11 @@ class GridLayout(Layout):
 
     def _axis_heights(self, axis: int, masses: Array) -> Array:
         """Return the density of one marginal at its knots, (Q, m + 2)."""
-        if self.dim > 1:
-            masses = self.marginal([axis])[1](masses)
-        return masses[:, _clamped(self.grid.shape[axis])] / self.grid.spacing[axis]
+        marginal = self._axis_masses(axis, masses)
+        return marginal[:, _clamped(self.grid.shape[axis])] / self.grid.spacing[axis]
+
+    def _axis_masses(self, axis: int, masses: Array) -> Array:
+        return masses if self.dim == 1 else self.marginal([axis])[1](masses)
 
     def _axis_layout(self, axis: int) -> "GridLayout":
         return GridLayout(self.grid.marginal([axis])) if self.dim > 1 else self

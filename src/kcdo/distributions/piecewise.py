@@ -12,43 +12,38 @@ Array = NDArray[np.floating]
 _BISECTIONS = 60
 
 
-def cumulative(knots: Array, heights: Array) -> Array:
-    """Return the cdf at the knots, (Q, K), scaled so that it ends at 1."""
-    pieces = 0.5 * np.diff(knots) * (heights[:, 1:] + heights[:, :-1])
-    out = np.zeros_like(heights)
-    np.cumsum(pieces, axis=1, out=out[:, 1:])
-    return out / out[:, -1:]
+def quantiles(lower: float, spacing: float, masses: Array, q: Array) -> Array:
+    """Return inf {y : cdf(y) >= q}, (Q, k), of node masses on an even grid; q = 0: the support.
+
+    At node j the cdf is Σ_{i<=j} π_i - π_j/2. Between nodes it is the quadratic
+    π_j t + (π_{j+1} - π_j) t²/2, and linear over the half cells at the edges.
+    """
+    n_rows, m = masses.shape
+    cdf = np.cumsum(masses, axis=1)
+    wanted = q * cdf[:, -1:]
+    cdf -= 0.5 * masses
+    rows = np.arange(n_rows)[:, None]
+    piece = _places(cdf, wanted, q)
+    before, after = np.maximum(piece - 1, 0), np.minimum(piece, m - 1)
+    start, end = masses[rows, before], masses[rows, after]
+    missing = np.maximum(wanted - np.where(piece > 0, cdf[rows, before], 0.0), 0.0)
+    # the root in the form that does not cancel; nothing is missing where nothing lies
+    root = start + np.sqrt(np.maximum(start**2 + 2.0 * (end - start) * missing, 0.0))
+    step = np.where(root > 0, 2.0 * missing / np.where(root > 0, root, 1.0), 0.0)
+    longest = np.where((piece == 0) | (piece == m), 0.5, 1.0)
+    first = np.where(piece > 0, piece - 0.5, 0.0)
+    return lower + spacing * (first + np.minimum(step, longest))
 
 
-def quantiles(knots: Array, heights: Array, q: Array) -> Array:
-    """Return inf {y : cdf(y) >= q}, (Q, k); for q = 0 the start of the support."""
-    cdf = cumulative(knots, heights)
-    piece = _bracket(cdf, q)
-    rows = np.arange(len(cdf))[:, None]
-    start, end = heights[rows, piece], heights[rows, piece + 1]
-    length = np.diff(knots)[piece]
-    scale = (cdf[rows, piece + 1] - cdf[rows, piece]) / np.where(
-        start + end > 0, 0.5 * length * (start + end), 1.0
-    )
-    missing = np.where(scale > 0, (q - cdf[rows, piece]) / np.where(scale > 0, scale, 1.0), 0.0)
-    missing = np.maximum(missing, 0.0)
-    # start·t + (end - start) t²/(2 length) = missing, in the form that does not cancel
-    root = np.sqrt(np.maximum(start**2 + 2.0 * (end - start) * missing / length, 0.0))
-    step = np.where(
-        start + root > 0, 2.0 * missing / np.where(start + root > 0, start + root, 1), 0
-    )
-    return knots[piece] + np.clip(step, 0.0, length)
-
-
-def _bracket(cdf: Array, q: Array) -> NDArray[np.integer]:
-    """Return the piece in which each quantile lies, (Q, k): one sorted search for all rows."""
-    n_rows, n_knots = cdf.shape
+def _places(cdf: Array, wanted: Array, q: Array) -> NDArray[np.integer]:
+    """Return how many nodes of each row have a cdf below each value: one sorted search for all."""
+    n_rows, m = cdf.shape
     offsets = 2.0 * np.arange(n_rows)[:, None]
     flat = (cdf + offsets).ravel()
-    left = np.searchsorted(flat, q + offsets, side="left")
-    right = np.searchsorted(flat, q + offsets, side="right")
-    found = np.where(q == 0.0, right, left) - n_knots * np.arange(n_rows)[:, None] - 1
-    return np.clip(found, 0, n_knots - 2)
+    found = np.searchsorted(flat, wanted + offsets, side="left")
+    if np.any(q == 0.0):
+        found = np.where(q == 0.0, np.searchsorted(flat, wanted + offsets, side="right"), found)
+    return np.clip(found - m * np.arange(n_rows)[:, None], 0, m)
 
 
 def density_level(knots: Array, heights: Array, coverage: float) -> Array:

@@ -23,8 +23,8 @@ class Summary:
             raise InvalidInputError("summary needs at least one column; got none.")
         self._levels = {name: _level(name) for name in self._columns if name not in _NAMES}
         if {"mean", "sd", "var"} & set(self._columns):
-            self._centre, self._first, second = layout.moments()
-            self._squares = np.einsum("mdd->md", second).copy()
+            self._centre, first, second = layout.moments()
+            self._powers = np.hstack([first, np.einsum("mdd->md", second)])
 
     @property
     def needs_positive(self) -> bool:
@@ -39,9 +39,9 @@ class Summary:
     def compute(self, masses: Array, Y: Array | None) -> dict[str, Array]:
         """Return the columns of one chunk: (q, d) each, (q,) for logpdf."""
         found: dict[str, Array] = {}
-        if hasattr(self, "_first"):
-            mean = masses @ self._first
-            var = masses @ self._squares - mean**2
+        if hasattr(self, "_powers"):
+            mean, square = np.split(masses @ self._powers, 2, axis=1)
+            var = square - mean**2
             found["mean"] = mean + self._centre
             found["var"] = np.where(var >= 0, var, np.nan)
             found["sd"] = np.sqrt(found["var"])

@@ -1,6 +1,7 @@
 """The conditional density operator as a scikit-learn estimator."""
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any, Self
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kcdo.binning import OutputBins
 from kcdo.distributions import ConditionalDistribution, Positivity
-from kcdo.errors import InvalidInputError, InvalidTypeError
+from kcdo.errors import InvalidInputError, InvalidTypeError, KcdoWarning
 from kcdo.estimators.base import (
     ConditionalEstimator,
     check_output_options,
@@ -29,7 +30,16 @@ from kcdo.progress import Progress
 from kcdo.regularisation import Scheme
 from kcdo.selection import RULES, Wishes
 from kcdo.streaming import Chunk, Pilot, StreamPlan, pilot_size, same_plan, stream
-from kcdo.systems import Exact, Groups, Iterative, Nystrom, Solver, automatic, may_repeat
+from kcdo.systems import (
+    Exact,
+    Groups,
+    Iterative,
+    Nystrom,
+    NystromSums,
+    Solver,
+    automatic,
+    may_repeat,
+)
 from kcdo.validation import check_outputs, is_chunks
 
 Array = NDArray[np.floating]
@@ -130,7 +140,12 @@ class ConditionalDensityOperator(ConditionalEstimator):
         """
         self._check_parameters()
         started = time.perf_counter()
+        self._forget()
         if y is None and is_chunks(X):
+            if sample_weight is not None:
+                raise InvalidInputError(
+                    "weights of chunks come with them, as (X, y, weight); got sample_weight."
+                )
             self._fit_chunks(X)
         else:
             inputs, outputs, weights = self._encode(X, y, sample_weight)
@@ -145,45 +160,53 @@ class ConditionalDensityOperator(ConditionalEstimator):
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Add rows to the fit; the first call fixes centres, box, scaling and kernels.
 
-        The sums are those of one :meth:`fit` by the same centres; the model is solved anew when it
-        is next asked.
+        The sums are those of one :meth:`fit` by the same centres; the model is solved anew.
         """
         self._check_parameters()
         options = self._stream_options()
+        started = time.perf_counter()
         if not hasattr(self, "_plan"):
+            if hasattr(self, "_operator"):
+                warnings.warn(
+                    "partial_fit starts anew: the fit before it was exact and kept no sums. Use "
+                    "solver=kcdo.Nystrom() to continue a fit.",
+                    KcdoWarning,
+                    stacklevel=2,
+                )
             chunk = self._encode(X, y, sample_weight)
             seed = self._seed()
             pilot = Pilot.of_chunks(iter([chunk]), pilot_size(options, len(chunk[0])), seed)
             plan = StreamPlan.of(self._wishes(), options, pilot)
-            self._plan, self.sums_ = plan, plan.empty_sums()
+            before = plan.empty_sums()
         else:
             chunk = self._encode_more(X, y, sample_weight)
-        started = time.perf_counter()
-        self._plan.add(self.sums_, chunk)
-        self._solve_sums(started)
+            plan, before = self._plan, self.sums_
+        sums = plan.empty_sums()  # its own: an interrupted call leaves no half of its rows behind
+        plan.add(sums, chunk)
+        self._solve_sums(plan, before.merged(sums), started)
         return self
 
     def merge(self, *others: "ConditionalDensityOperator") -> Self:
-        """Add the sums of workers that were made by :meth:`worker` and fitted to other rows."""
-        check_is_fitted(self)
+        """Add the sums of models made by :meth:`worker`, which saw other rows in partial_fit."""
         self._need_sums()
         started = time.perf_counter()
+        sums = self.sums_
         for other in others:
             if getattr(other, "_plan", None) is None or not same_plan(self._plan, other._plan):
                 raise InvalidInputError(
                     "merge takes models made by worker(): they must share centres, kernels and "
                     "output grid."
                 )
-            self.sums_ = self.sums_.merged(other.sums_)
-        self._solve_sums(started)
+            sums = sums.merged(other.sums_)
+        self._solve_sums(self._plan, sums, started)
         return self
 
     def worker(self) -> Self:
         """Return a model with the same centres, kernels and grid, and no data yet."""
-        check_is_fitted(self)
         self._need_sums()
         other = copy(self)
-        other.sums_ = self._plan.empty_sums()
+        other._forget()
+        other._plan, other.sums_ = self._plan, self._plan.empty_sums()
         return other
 
     def conditional(self, X: Any) -> ConditionalDistribution:
@@ -253,7 +276,6 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     def _fit_exact(self, groups: Groups, outputs: Array, solver: Exact | Iterative) -> None:
         sides = RULES[self.selection](self._wishes(solver), groups, outputs)
-        self.__dict__.pop("_plan", None)
         self._operator = DensityOperator.exact(sides.system, sides.output, outputs, self.positivity)
         self._n_samples = len(outputs)
 
@@ -262,7 +284,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         n = len(data[0])
         rng = np.random.default_rng(self._seed())
         size = min(n, pilot_size(options, n))
-        rows = np.sort(rng.choice(n, size, replace=False)) if size < n else np.arange(n)
+        rows = rng.choice(n, size, replace=False)  # in random order: its head is a sample too
         X, Y, weights = (part[rows] for part in data)
         pilot = Pilot(X, Y, weights, data[1].min(axis=0), data[1].max(axis=0), n)
         self._stream(pilot, lambda: iter([data]), options)
@@ -271,7 +293,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         options = self._stream_options()
         seed = self._seed()
         first = next(iter(source))
-        self._encode(first[0], first[1], first[2] if len(first) == 3 else None)
+        self._encode(first[0], first[1], None)  # learns the columns
 
         def chunks() -> Iterator[Chunk]:
             for part in source:
@@ -289,10 +311,15 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self._operator = plan.operator(sums, self.positivity)
         self._plan, self.sums_, self._n_samples = plan, sums, sums.n_rows
 
-    def _solve_sums(self, started: float) -> None:
-        self._operator = self._plan.operator(self.sums_, self.positivity)
-        self._n_samples = self.sums_.n_rows
+    def _solve_sums(self, plan: StreamPlan, sums: NystromSums, started: float) -> None:
+        self._operator = plan.operator(sums, self.positivity)
+        self._plan, self.sums_, self._n_samples = plan, sums, sums.n_rows
         self.report_ = self._report(time.perf_counter() - started)
+
+    def _forget(self) -> None:
+        """Drop an earlier fit: a fit that fails or is interrupted leaves nothing behind."""
+        for name in ("_operator", "_plan", "sums_", "report_"):
+            self.__dict__.pop(name, None)
 
     def _stream_options(self) -> Nystrom:
         if self.selection == "paper":
@@ -308,7 +335,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
         return self.solver if isinstance(self.solver, Nystrom) else Nystrom()
 
     def _need_sums(self) -> None:
-        if getattr(self, "_plan", None) is None:
+        if not hasattr(self, "_plan"):
+            check_is_fitted(self)
             raise InvalidInputError(
                 "this model was fitted exactly and keeps no sums to merge: fit with "
                 "solver=kcdo.Nystrom(), or by partial_fit."

@@ -29,7 +29,7 @@ class FitReport:
     binning_error : float
         Bound on the error of binned outputs, relative to the kernel's peak; 0 if not binned.
     memory : int
-        Bytes of the solver's matrix and of the model.
+        Bytes of the solver's factor and of the model.
     seconds : float
         Time of the fit.
     condition : float
@@ -66,8 +66,6 @@ class FitReport:
         """Read the report off a fitted operator."""
         system, output = operator.system, operator.output
         solver = system.factor
-        iterative = isinstance(solver, ConjugateGradients)
-        matrix = 0 if iterative else 8 * system.n_centres**2
         return cls(
             method=system.method,
             selection=selection,
@@ -83,7 +81,7 @@ class FitReport:
             iterations=solver.iterations if isinstance(solver, ConjugateGradients) else 0,
             residual=solver.residual if isinstance(solver, ConjugateGradients) else 0.0,
             binning_error=0.0 if bins is None else bins.error,
-            memory=matrix + operator.nbytes,
+            memory=solver.nbytes + operator.nbytes,
             seconds=seconds,
             _system=system,
         )

@@ -32,6 +32,10 @@ class Kernel(ABC):
     def block(self, A: Array, B: Array) -> Array:
         """Return the new array k(a_i, b_j), (len(A), len(B)), computed by one thread."""
 
+    def fill(self, A: Array, B: Array, out: Array) -> None:
+        """Write one block of kernel values into ``out``."""
+        out[...] = self.block(A, B)
+
     def __call__(self, A: ArrayLike, B: ArrayLike | None = None) -> Array:
         """Return the Gram matrix k(A, B), or the symmetric k(A, A); a vector is one column."""
         return evaluate(self, A, B)

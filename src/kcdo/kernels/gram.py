@@ -23,8 +23,8 @@ class BlockFunction(Protocol):
 
     thread_safe: bool
 
-    def block(self, A: NDArray, B: NDArray) -> Array:
-        """Return the new array k(a_i, b_j)."""
+    def fill(self, A: NDArray, B: NDArray, out: Array) -> None:
+        """Write k(a_i, b_j) into ``out``."""
 
 
 def cross_gram(
@@ -101,10 +101,10 @@ def _fill(
 
     def fill(block: tuple[slice, slice]) -> None:
         rows, columns = block
-        values = kernel.block(A[rows], B[columns])
+        values = out[rows, columns]
+        kernel.fill(A[rows], B[columns], values)
         if values.size and values.min() < threshold:  # rarely, so that the mask is seldom made
-            np.putmask(values, np.abs(values) < threshold, 0.0)
-        out[rows, columns] = values
+            values[np.abs(values) < threshold] = 0.0
 
     task: Callable[[tuple[slice, slice]], None] = fill
     run_threaded(task, blocks, n_jobs if kernel.thread_safe else 1)

@@ -28,12 +28,16 @@ class Gaussian(ScaledKernel):
 
     def block(self, A: Array, B: Array) -> Array:
         """Return one block of kernel values."""
+        out = np.empty((len(A), len(B)), dtype=A.dtype)
+        self.fill(A, B, out)
+        return out
+
+    def fill(self, A: Array, B: Array, out: Array) -> None:
+        """Write one block of kernel values into ``out``: a product and an exponential."""
         scales = self.scales(A.shape[1])
-        exponent = _gaussian_exponent(A, B, scales) if A.shape[1] > _DIRECT_COLUMNS else None
-        if exponent is None:
-            exponent = scaled_squared_distances(A, B, scales)
-            exponent *= -0.5
-        return np.exp(exponent, out=exponent)
+        if A.shape[1] <= _DIRECT_COLUMNS or not _gaussian_exponent(A, B, scales, out):
+            np.multiply(scaled_squared_distances(A, B, scales), -0.5, out=out)
+        np.exp(out, out=out)
 
     def gaussian_expectation(self, X: Array, inputs: GaussianInput) -> Array:
         """|S(S+Σ)⁻¹|^½ exp(-½ (x-m)ᵀ(S+Σ)⁻¹(x-m)), S the squared scales (any covariance)."""
@@ -43,11 +47,11 @@ class Gaussian(ScaledKernel):
         return gain[:, None] * np.exp(-0.5 * exponent)
 
 
-def _gaussian_exponent(A: Array, B: Array, scales: Array) -> Array | None:
-    """Return -|a - b|²/2 in one matrix product, (a, -|a|²/2, 1)·(b, 1, -|b|²/2).
+def _gaussian_exponent(A: Array, B: Array, scales: Array, out: Array) -> bool:
+    """Write -|a - b|²/2 in one matrix product, (a, -|a|²/2, 1)·(b, 1, -|b|²/2).
 
-    Its error is absolute, eps·|a|², which exp(·) turns into a relative one: None where points lie
-    so many scales apart that this would be seen.
+    Its error is absolute, eps·|a|², which exp(·) turns into a relative one: False, and nothing
+    written, where points lie so many scales apart that this would be seen.
     """
     p = A.shape[1]
     centre = B.mean(axis=0)
@@ -57,8 +61,9 @@ def _gaussian_exponent(A: Array, B: Array, scales: Array) -> Array | None:
     left[:, p] = -0.5 * np.einsum("ij,ij->i", left[:, :p], left[:, :p])
     right[:, p + 1] = -0.5 * np.einsum("ij,ij->i", right[:, :p], right[:, :p])
     if max(-left[:, p].min(), -right[:, p + 1].min()) > _FAR_APART:
-        return None
-    return left @ right.T
+        return False
+    np.matmul(left, right.T, out=out)
+    return True
 
 
 def _diagonal_mahalanobis(

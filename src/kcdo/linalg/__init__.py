@@ -9,6 +9,7 @@ from kcdo.linalg.filters import (
     SpectralCutoff,
     Tikhonov,
 )
+from kcdo.linalg.lowrank import narrow_factors
 from kcdo.linalg.pivoting import randomly_pivoted_cholesky
 from kcdo.linalg.spectral import (
     DenseSpectrum,
@@ -35,5 +36,6 @@ __all__ = [
     "SpectralInverse",
     "Tikhonov",
     "grid_places",
+    "narrow_factors",
     "randomly_pivoted_cholesky",
 ]

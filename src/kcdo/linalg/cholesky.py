@@ -38,8 +38,18 @@ class CholeskyFactor:
     def __len__(self) -> int:
         return len(self._upper)
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of the factor."""
+        return self._upper.nbytes
+
     def solve(self, B: Array) -> Array:
         """Return A⁻¹ B for B (n,) or (n, k)."""
+        if B.ndim == 2 and B.flags.c_contiguous and B.dtype == self._upper.dtype:
+            # rows of B are columns to BLAS: solve Bᵀ U⁻¹ U⁻ᵀ from the right, without reordering B
+            trsm: Any = get_blas_funcs("trsm", (self._upper,))
+            half = trsm(1.0, self._upper, B.T, side=1)
+            return trsm(1.0, self._upper, half, side=1, trans_a=1, overwrite_b=1).T
         return _lapack("potrs", self._upper)(self._upper, B, lower=0)[0]
 
     def largest_eigenvalue(self) -> float:

@@ -54,6 +54,11 @@ class ConjugateGradients:
     def __len__(self) -> int:
         return len(self._ridge)
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of the preconditioner."""
+        return self._low_rank.nbytes
+
     def solve(self, B: Array) -> Array:
         """Return (K + diag(ridge))⁻¹ B for B (n,) or (n, k); columns stop as they converge."""
         right = B.reshape(len(B), -1).astype(float)

@@ -55,10 +55,12 @@ def randomly_pivoted_cholesky(
     count = 0
     while count < rank and residual.sum() > exhausted:
         draws = rng.choice(n, min(block, 2 * (rank - count)), p=residual / residual.sum())
-        candidates = np.unique(draws)
-        rng.shuffle(candidates)
+        candidates = draws[np.sort(np.unique(draws, return_index=True)[1])]  # as they came
         new = columns(candidates) - factor[:, :count] @ factor[candidates, :count].T
         kept, root = _thin(new[candidates], residual[candidates], rng, rank - count)
+        if not len(kept):  # what seemed left of these columns was rounding
+            residual[candidates] = 0.0
+            continue
         fresh = solve_triangular(root, new[:, kept].T, lower=True).T
         factor[:, count : count + len(kept)] = fresh
         pivots[count : count + len(kept)] = candidates[kept]
@@ -87,7 +89,4 @@ def _thin(
         rows = np.vstack([rows, row])
         left = np.maximum(left - row**2, 0.0)
         kept.append(i)
-    if not kept:  # the largest residual is always worth keeping
-        i = int(np.argmax(left))
-        return np.array([i]), np.sqrt(H[i : i + 1, i : i + 1])
-    return np.array(kept), rows[:, kept].T.copy()
+    return np.array(kept, dtype=int), rows[:, kept].T.copy()

@@ -120,8 +120,9 @@ class ResolventInverse:
 
     def _polynomial(self, coefficients: Sequence[float] | None, rows: Array) -> Array:
         assert coefficients is not None, "this filter needs eigenvalues"
-        power, total = rows.T, np.zeros_like(rows.T)
-        for coefficient in coefficients:
+        power = self.solve(rows.T)
+        total = power if coefficients[0] == 1.0 else coefficients[0] * power
+        for coefficient in coefficients[1:]:
             power = self.solve(power)
             total = total + coefficient * power
         return total.T

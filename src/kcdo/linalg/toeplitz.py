@@ -8,6 +8,8 @@ from scipy import fft
 
 Array = NDArray[np.floating]
 
+_BLOCK_ELEMENTS = 1 << 23
+
 
 class GridToeplitz:
     """K @ P for points on a (partly filled) regular grid: embed, convolve, pick.
@@ -20,11 +22,18 @@ class GridToeplitz:
         Distance of neighbouring grid lines.
     places : (n, p) integers
         Grid position of each point.
+    workers : int
+        Threads of the transforms.
     """
 
     def __init__(
-        self, values: Callable[[Array], Array], spacing: Array, places: NDArray[np.integer]
+        self,
+        values: Callable[[Array], Array],
+        spacing: Array,
+        places: NDArray[np.integer],
+        workers: int = 1,
     ) -> None:
+        self._workers = workers
         extent = places.max(axis=0) + 1
         self._shape = tuple(fft.next_fast_len(int(2 * e - 1), real=True) for e in extent)
         self._index = np.ravel_multi_index(tuple(places.T), self._shape)
@@ -37,14 +46,22 @@ class GridToeplitz:
         self._spectrum = fft.rfftn(column)
 
     def product(self, P: Array) -> Array:
-        """Return K @ P for P (n, k)."""
+        """Return K @ P for P (n, k), in blocks of columns."""
+        out = np.empty(P.shape)
+        step = max(1, _BLOCK_ELEMENTS // int(np.prod(self._shape)))
+        for start in range(0, P.shape[1], step):
+            block = slice(start, start + step)
+            out[:, block] = self._convolved(P[:, block])
+        return out
+
+    def _convolved(self, P: Array) -> Array:
         k = P.shape[1]
         padded = np.zeros((k, int(np.prod(self._shape))))
         padded[:, self._index] = P.T
         axes = tuple(range(1, 1 + len(self._shape)))
-        wave = fft.rfftn(padded.reshape(k, *self._shape), axes=axes, workers=-1)
+        wave = fft.rfftn(padded.reshape(k, *self._shape), axes=axes, workers=self._workers)
         wave *= self._spectrum
-        out = fft.irfftn(wave, s=self._shape, axes=axes, workers=-1)
+        out = fft.irfftn(wave, s=self._shape, axes=axes, workers=self._workers)
         return out.reshape(k, -1)[:, self._index].T
 
 
@@ -59,11 +76,15 @@ def grid_places(
     places = np.empty(X.shape, dtype=int)
     for i, column in enumerate(X.T):
         lines = np.unique(column)
-        gaps = np.diff(lines)
-        spacings[i] = gaps.min() if len(gaps) else 1.0
+        extent = lines[-1] - lines[0]
+        gap = np.diff(lines).min() if len(lines) > 1 else 1.0
+        if extent > 4 * len(X) * gap:
+            return None
+        # from the whole extent: the rounding of one gap would add up along the axis
+        spacings[i] = extent / max(np.round(extent / gap), 1.0) or gap
         position = (column - lines[0]) / spacings[i]
         places[:, i] = np.round(position)
-        if np.abs(position - places[:, i]).max() > 1e-6 or places[:, i].max() > 4 * len(X):
+        if np.abs(position - places[:, i]).max() > 1e-6:
             return None
     sites = np.prod(places.max(axis=0) + 1.0)
     return (spacings, places) if len(X) >= least_filled * sites else None

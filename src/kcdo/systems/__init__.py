@@ -7,7 +7,7 @@ embedding on the nodes of a reference measure.
 """
 
 from kcdo.systems.exact import ExactSystem, Queries
-from kcdo.systems.groups import Groups
+from kcdo.systems.groups import Groups, effective_size
 from kcdo.systems.nystrom import NystromSums, NystromSystem
 from kcdo.systems.options import Exact, Iterative, Nystrom, Solver, automatic, may_repeat
 
@@ -25,5 +25,6 @@ __all__ = [
     "Solver",
     "System",
     "automatic",
+    "effective_size",
     "may_repeat",
 ]

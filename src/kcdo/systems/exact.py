@@ -1,5 +1,8 @@
 """The exact ridge system on all distinct inputs: factored, or solved iteratively."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +17,7 @@ from kcdo.linalg import (
     grid_places,
     randomly_pivoted_cholesky,
 )
+from kcdo.parallel import thread_count
 from kcdo.progress import SILENT, Progress
 from kcdo.systems.groups import Groups
 from kcdo.systems.options import Exact, Iterative
@@ -182,20 +186,31 @@ def _conjugate_gradients(
     )
 
 
-def kernel_product(kernel: Kernel, points: NDArray, n_jobs: int | None):  # type: ignore[no-untyped-def]
+def kernel_product(kernel: Kernel, points: NDArray, n_jobs: int | None) -> Callable[[Array], Array]:
     """Return the function P -> K @ P that never holds K."""
     lattice = grid_places(points) if kernel.stationary and points.dtype != object else None
-    if lattice is not None:
-        origin = np.zeros((1, points.shape[1]))
-        toeplitz = GridToeplitz(lambda step: cross_gram(kernel, step, origin)[:, 0], *lattice)
-        return toeplitz.product
-    step = max(1, _PRODUCT_BYTES // (8 * len(points)))
+    if lattice is None:
+        return _BlockProduct(kernel, points, n_jobs)
+    origin = np.zeros((1, points.shape[1]))
+    toeplitz = GridToeplitz(
+        lambda step: cross_gram(kernel, step, origin)[:, 0], *lattice, thread_count(n_jobs)
+    )
+    return toeplitz.product
 
-    def product(P: Array) -> Array:
+
+@dataclass(frozen=True, eq=False)
+class _BlockProduct:
+    """K @ P from blocks of rows of K; an object, so that a fitted model can be pickled."""
+
+    kernel: Kernel
+    points: NDArray
+    n_jobs: int | None
+
+    def __call__(self, P: Array) -> Array:
+        step = max(1, _PRODUCT_BYTES // (8 * len(self.points)))
         out = np.empty_like(P)
-        for start in range(0, len(points), step):
+        for start in range(0, len(self.points), step):
             rows = slice(start, start + step)
-            out[rows] = cross_gram(kernel, points[rows], points, n_jobs=n_jobs) @ P
+            part = cross_gram(self.kernel, self.points[rows], self.points, n_jobs=self.n_jobs)
+            out[rows] = part @ P
         return out
-
-    return product

@@ -47,13 +47,12 @@ class Groups:
     @cached_property
     def are_counts(self) -> bool:
         """Whether the weights are whole numbers: a weight of 3 then equals three rows."""
-        return bool(np.all(self.weights == np.round(self.weights)))
+        return are_counts(self.weights)
 
     @property
     def n_effective(self) -> float:
-        """Σω for counts; (Σω)²/Σω² for other weights, of which only the ratios matter."""
-        total = self.weights.sum()
-        return float(total if self.are_counts else total**2 / np.sum(self.weights**2))
+        """Number of observations that the weights amount to."""
+        return effective_size(self.weights)
 
     @cached_property
     def totals(self) -> Array:
@@ -78,6 +77,17 @@ class Groups:
             out[self.member_of] = B
             return out
         return self.averaging(np.arange(len(B)), len(B)) @ B
+
+
+def are_counts(weights: Array) -> bool:
+    """Whether weights are whole numbers."""
+    return bool(np.all(weights == np.round(weights)))
+
+
+def effective_size(weights: Array) -> float:
+    """Return Σω for counts; (Σω)²/Σω² for other weights, of which only the ratios matter."""
+    total = weights.sum()
+    return float(total if are_counts(weights) else total**2 / np.sum(weights**2))
 
 
 def _distinct_rows(X: Array) -> tuple[Array, NDArray[np.integer]]:
