@@ -131,7 +131,7 @@ def test_the_choice_does_not_look_at_the_head_of_sorted_data_only():
     x = np.linspace(0, 1, 9000)
     y = np.where(x < 0.3, 0.01, 1.0) * rng.standard_normal(9000)
     scales = [
-        ConditionalDensityOperator(solver=kcdo.Nystrom(50, "uniform"))
+        ConditionalDensityOperator(solver=kcdo.Nystrom(300, "uniform"))
         .fit(x[order, None], y[order])
         .report_.kernel_y.scale
         for order in (np.arange(9000), rng.permutation(9000))
