@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from kcdo.distributions import ConditionalDistribution, Layout, Positivity, layout_of, make_positive
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
@@ -199,16 +200,15 @@ def mean_embeddings(groups: Groups, output: Reconstruction, Y: Array) -> Array:
         ordered = np.empty_like(Y)
         ordered[groups.member_of] = Y
         return output.embed(ordered)
-    averaging = groups.averaging(distinct.member_of, len(distinct.points))
-    near = output.near_embeddings(distinct.points)
-    if near is not None:
-        return (averaging @ near).toarray()
+    averaging = groups.averaging(distinct.member_of, len(distinct.points)).tocsc()
     means = np.zeros((len(groups.points), output.measure.n_nodes))
-    by_column = averaging.tocsc()
-    step = max(1, _BLOCK_ELEMENTS // output.measure.n_nodes)
+    width = output.near_width
+    embed = output.embed if width is None else output.near_embeddings
+    step = max(1, _BLOCK_ELEMENTS // (width or output.measure.n_nodes))
     for start in range(0, len(distinct.points), step):
         block = slice(start, start + step)
-        means += by_column[:, block] @ output.embed(distinct.points[block])
+        part = averaging[:, block] @ embed(distinct.points[block])
+        means += part.toarray() if issparse(part) else part
     return means
 
 

@@ -78,20 +78,30 @@ class Reconstruction:
             out = (out[:, :, None] * factor[:, None, :]).reshape(len(Y), -1)
         return out
 
-    def near_embeddings(self, Y: Array) -> csr_matrix | None:
-        """Return embed(Y) as a sparse matrix of the nodes near each output, where those are few.
+    @property
+    def near_width(self) -> int | None:
+        """How many nodes lie near an output, where those are few: a narrow Gaussian, a 1-D grid."""
+        measure = self.measure
+        if not (isinstance(measure, Grid) and isinstance(self.kernel.kernel, Gaussian)):
+            return None
+        if measure.dim > 1:
+            return None
+        half = int(np.ceil(_GAUSSIAN_REACH * self.kernel.scales[0] / measure.spacing[0]))
+        return 2 * half + 1 if 3 * (2 * half + 1) <= measure.n_nodes else None
 
-        For a Gaussian kernel on a 1-D grid; what is left out is below 1e-15 of the peak.
+    def near_embeddings(self, Y: Array) -> csr_matrix:
+        """Return embed(Y) as a sparse matrix of the :attr:`near_width` nodes near each output.
+
+        What is left out is below 1e-15 of the peak.
         """
-        measure, kernel = self.measure, self.kernel.kernel
-        if not (isinstance(measure, Grid) and measure.dim == 1 and isinstance(kernel, Gaussian)):
-            return None
-        (scale,), (h,), (lower,) = self.kernel.scales, measure.spacing, measure.lower
-        half = int(np.ceil(_GAUSSIAN_REACH * scale / h))
-        n_nodes, width = measure.n_nodes, 2 * half + 1
-        if 3 * width > n_nodes:
-            return None
-        first = np.floor((Y[:, 0] - lower) / h).astype(np.int32) - half
+        grid, width = self.measure, self.near_width
+        assert isinstance(grid, Grid)
+        assert width is not None
+        (scale,), (h,), (lower,) = self.kernel.scales, grid.spacing, grid.lower
+        n_nodes = grid.n_nodes
+        # outputs far outside have no node near them, wherever exactly they are
+        place = np.clip(np.floor((Y[:, 0] - lower) / h), -width, n_nodes + width)
+        first = place.astype(np.int32) - width // 2
         index = first[:, None] + np.arange(width, dtype=np.int32)
         offset = (lower + h * (first + 0.5) - Y[:, 0]) / scale
         values = np.empty((len(Y), width))

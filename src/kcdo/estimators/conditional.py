@@ -48,7 +48,7 @@ Array = NDArray[np.floating]
 class ConditionalDensityOperator(ConditionalEstimator):
     """Conditional density estimation by the kernel conditional density operator.
 
-    p̂(·|x') = Σ_j w_j(x') (C_ρ + α')⁻¹ ℓ(y_j, ·),  w(x') = (K + NαI)⁻¹ k(X, x'), in closed form
+    ``p̂(·|x') = Σ_j w_j(x') (C_ρ + α')⁻¹ ℓ(y_j, ·),  w(x') = (K + NαI)⁻¹ k(X, x')``, in closed form
     (Schuster, Mollenhauer, Klus, Muandet, AISTATS 2020, with the corrections of docs/theory).
 
     Parameters

@@ -40,7 +40,7 @@ class Gaussian(ScaledKernel):
         np.exp(out, out=out)
 
     def gaussian_expectation(self, X: Array, inputs: GaussianInput) -> Array:
-        """|S(S+Σ)⁻¹|^½ exp(-½ (x-m)ᵀ(S+Σ)⁻¹(x-m)), S the squared scales (any covariance)."""
+        """``|S(S+Σ)⁻¹|^½ exp(-½ (x-m)ᵀ(S+Σ)⁻¹(x-m))``, S the squared scales (any covariance)."""
         squared_scales = self.scales(X.shape[1]) ** 2
         form = _diagonal_mahalanobis if inputs.diagonal else _mahalanobis
         exponent, gain = form(X, inputs, squared_scales)
@@ -93,7 +93,7 @@ def _mahalanobis(X: Array, inputs: GaussianInput, squared_scales: Array) -> tupl
 
 @dataclass(frozen=True)
 class Laplace(ScaledKernel):
-    """k(x, x') = exp(-Σ |x_i - x'_i| / s_i), a product over the columns.
+    """``k(x, x') = exp(-Σ |x_i - x'_i| / s_i)``, a product over the columns.
 
     Examples
     --------
