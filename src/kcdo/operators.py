@@ -12,6 +12,7 @@ from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.errors import AccuracyWarning
 from kcdo.kernels import Kernel
 from kcdo.linalg import narrow_factors
+from kcdo.measures import Grid
 from kcdo.reconstruction import Reconstruction
 from kcdo.systems import ExactSystem, Groups, NystromSums, NystromSystem, Queries, System
 
@@ -138,9 +139,12 @@ class DensityOperator:
         values = make_positive(values, v, self.positivity)
         # p = (s p̂ + δ q) / (s + δ): the marginal where no data are near (THEORY, section 3)
         own = strength / (strength + FALLBACK_WEIGHT)
-        values *= own[:, None]
-        values += np.outer(1.0 - own, self.marginal)
-        values *= v
+        if isinstance(self.output.measure, Grid):  # equal weights: one factor per query
+            values *= (own * v[0])[:, None]
+        else:
+            values *= own[:, None]
+            values *= v
+        values += np.outer(1.0 - own, self.marginal * v)
         return values
 
     def conditional(self, queries: Queries, *, flat: bool) -> ConditionalDistribution:

@@ -16,7 +16,7 @@ from kcdo.parallel import ordered_map
 Array = NDArray[np.floating]
 Result = TypeVar("Result")
 
-_CHUNK_ELEMENTS = 1 << 19  # numbers held at a time by a thread: they fit its cache
+_CHUNK_ELEMENTS = 1 << 20  # numbers held at a time by a thread: 8 MiB
 _CACHE_ELEMENTS = 1 << 22
 
 

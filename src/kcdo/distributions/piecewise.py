@@ -19,14 +19,16 @@ def quantiles(lower: float, spacing: float, masses: Array, q: Array) -> Array:
     π_j t + (π_{j+1} - π_j) t²/2, and linear over the half cells at the edges.
     """
     n_rows, m = masses.shape
+    rows = np.arange(n_rows)[:, None]
     cdf = np.cumsum(masses, axis=1)
     wanted = q * cdf[:, -1:]
     cdf -= 0.5 * masses
-    rows = np.arange(n_rows)[:, None]
-    piece = _places(cdf, wanted, q)
+    shifted = cdf + 2.0 * rows  # rows one after the other make one sorted list
+    piece = _places(shifted.ravel(), wanted, q, m)
     before, after = np.maximum(piece - 1, 0), np.minimum(piece, m - 1)
     start, end = masses[rows, before], masses[rows, after]
-    missing = np.maximum(wanted - np.where(piece > 0, cdf[rows, before], 0.0), 0.0)
+    reached = np.where(piece > 0, cdf[rows, before], 0.0)
+    missing = np.maximum(wanted - reached, 0.0)
     # the root in the form that does not cancel; nothing is missing where nothing lies
     root = start + np.sqrt(np.maximum(start**2 + 2.0 * (end - start) * missing, 0.0))
     step = np.where(root > 0, 2.0 * missing / np.where(root > 0, root, 1.0), 0.0)
@@ -35,15 +37,14 @@ def quantiles(lower: float, spacing: float, masses: Array, q: Array) -> Array:
     return lower + spacing * (first + np.minimum(step, longest))
 
 
-def _places(cdf: Array, wanted: Array, q: Array) -> NDArray[np.integer]:
-    """Return how many nodes of each row have a cdf below each value: one sorted search for all."""
-    n_rows, m = cdf.shape
-    offsets = 2.0 * np.arange(n_rows)[:, None]
-    flat = (cdf + offsets).ravel()
-    found = np.searchsorted(flat, wanted + offsets, side="left")
+def _places(sorted_cdf: Array, wanted: Array, q: Array, m: int) -> NDArray[np.integer]:
+    """Return how many of the m nodes of each row have a cdf below each value, (Q, k)."""
+    rows = np.arange(len(wanted))[:, None]
+    found = np.searchsorted(sorted_cdf, wanted + 2.0 * rows, side="left")
     if np.any(q == 0.0):
-        found = np.where(q == 0.0, np.searchsorted(flat, wanted + offsets, side="right"), found)
-    return np.clip(found - m * np.arange(n_rows)[:, None], 0, m)
+        after = np.searchsorted(sorted_cdf, wanted + 2.0 * rows, side="right")
+        found = np.where(q == 0.0, after, found)
+    return np.clip(found - m * rows, 0, m)
 
 
 def density_level(knots: Array, heights: Array, coverage: float) -> Array:

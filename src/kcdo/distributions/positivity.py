@@ -33,16 +33,23 @@ def _project(values: Array, weights: Array) -> Array:
     τ grows by (Σ_j v_j max(p_j - τ, 0) - 1) / Σ_{p_j > τ} v_j, Newton's step for a convex,
     piecewise linear function, until the mass is 1.
     """
-    tau = np.zeros(len(values))
+    tau, rows, some = np.zeros(len(values)), np.arange(len(values)), values
+    work = np.empty_like(values)
     total = weights.sum()
-    raised, above = np.empty_like(values), np.empty_like(values)
     for _ in range(_MOST_STEPS):
-        np.maximum(values, tau[:, None], out=raised)  # max(p - τ, 0) = max(p, τ) - τ
-        excess = raised @ weights - tau * total - 1.0
-        if not np.any(excess > _MASS_TOLERANCE):
+        level = tau[rows, None]
+        # max(p - τ, 0) = max(p, τ) - τ
+        raised = np.maximum(some, level, out=work[: len(some)])
+        excess = raised @ weights - level[:, 0] * total - 1.0
+        open_rows = excess > _MASS_TOLERANCE
+        if not np.any(open_rows):
             break
-        np.greater(values, tau[:, None], out=above)
-        tau += np.maximum(excess, 0.0) / (above @ weights)
-    raised -= tau[:, None]
-    raised /= (raised @ weights)[:, None]  # removes the last rounding
-    return raised
+        if 2 * np.count_nonzero(open_rows) < len(rows):  # most are done: go on with the others
+            rows, excess, level = rows[open_rows], excess[open_rows], level[open_rows]
+            some = values[rows]
+        above = np.greater(some, level, out=work[: len(some)])
+        tau[rows] += np.maximum(excess, 0.0) / (above @ weights)
+    np.subtract(values, tau[:, None], out=work)
+    np.maximum(work, 0.0, out=work)
+    work /= (work @ weights)[:, None]  # removes the last rounding
+    return work

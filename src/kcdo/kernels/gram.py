@@ -12,7 +12,7 @@ from kcdo.parallel import run_threaded
 
 Array = NDArray[np.floating]
 
-_BLOCK_ROWS = 128
+_BLOCK_ROWS = 256
 _BLOCK_COLUMNS = 1024
 # Values below this multiply to denormal numbers, which slow a factorisation tenfold.
 _FLUSH = {np.dtype(np.float64): 1e-150, np.dtype(np.float32): 1e-18}

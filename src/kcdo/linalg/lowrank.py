@@ -6,6 +6,7 @@ from scipy.linalg import qr, svd
 
 Array = NDArray[np.floating]
 
+_QR_ROWS = 1024
 _WIDEST = 512  # columns up to which the factors are worth finding
 
 
@@ -24,9 +25,18 @@ def narrow_factors(matrix: Array) -> tuple[Array, Array | None]:
     """
     n, k = matrix.shape
     if k <= min(n, _WIDEST):
-        (triangle,) = qr(matrix, mode="r", check_finite=False)
-        _, sizes, basis = svd(triangle[:k], check_finite=False)
+        _, sizes, basis = svd(_triangle(matrix), check_finite=False)
         rank = max(1, int(np.count_nonzero(sizes > 1e-15 * sizes[0])))
         if rank * (n + k) < 0.8 * n * k:
             return matrix @ basis[:rank].T, basis[:rank]
     return matrix, None
+
+
+def _triangle(matrix: Array) -> Array:
+    """Return R of the QR decomposition, block by block: each fits the cache."""
+    triangle = np.zeros((0, matrix.shape[1]))
+    for start in range(0, len(matrix), _QR_ROWS):
+        stacked = np.concatenate([triangle, matrix[start : start + _QR_ROWS]])
+        triangle = qr(stacked, mode="r", overwrite_a=True, check_finite=False)[0]
+        triangle = triangle[: matrix.shape[1]]
+    return triangle

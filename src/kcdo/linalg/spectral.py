@@ -76,13 +76,16 @@ class KroneckerSpectrum:
         return self._rotate(middle, transpose=True)
 
     def _rotate(self, rows: Array, *, transpose: bool) -> Array:
-        k = len(rows)
-        tensor = rows
-        for vectors in self._vectors:  # contract the leading axis, append it last: d steps cycle
+        tensor, right = rows, rows.shape[1]
+        for vectors in self._vectors:  # each axis in its place: no copy but the product itself
+            matrix = vectors if transpose else vectors.T
             m = len(vectors)
-            tensor = np.swapaxes(tensor.reshape(k, m, -1), 1, 2)
-            tensor = tensor @ (vectors.T if transpose else vectors)
-        return tensor.reshape(k, -1)
+            right //= m
+            if right == 1:
+                tensor = tensor.reshape(-1, m) @ matrix.T
+            else:
+                tensor = np.matmul(matrix, tensor.reshape(-1, m, right))
+        return tensor.reshape(rows.shape)
 
 
 @dataclass(frozen=True, eq=False)
