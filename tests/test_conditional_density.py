@@ -1,5 +1,9 @@
 """The conditional density operator as an estimator: closed-form cases and invariances."""
 
+import pickle
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -308,3 +312,88 @@ def test_results_do_not_depend_on_the_number_of_threads(waves):
     one = kcdo.ConditionalDensityOperator(n_jobs=1).fit(X, Y).conditional(X).mean()
     two = kcdo.ConditionalDensityOperator(n_jobs=2).fit(X, Y).conditional(X).mean()
     np.testing.assert_allclose(one, two, rtol=0, atol=1e-10)
+
+
+def test_what_happens_to_the_queries_later_changes_no_answer(fitted, waves):
+    queries = waves[0][:3].copy()
+    expected = fitted.conditional(queries).mean()
+    dist = fitted.conditional(queries)
+    queries[:] = 0.0
+    np.testing.assert_array_equal(dist.mean(), expected)
+
+
+def test_a_box_nowhere_near_the_outputs_is_an_error(waves):
+    model = kcdo.ConditionalDensityOperator(
+        kernel_y=kcdo.Gaussian(0.1), reference=kcdo.UniformBox(1e5, 2e5, nodes=10**6)
+    )
+    with pytest.warns(kcdo.SupportWarning), pytest.raises(ValueError, match="move or widen"):
+        model.fit(*waves)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel_y": kcdo.Gaussian((1.0, 1.0, 1.0))},
+        {"kernel_y": kcdo.Gaussian(1.0).on([1])},
+        {"reference": kcdo.UniformBox((0.0, 0.0), (1.0, 1.0))},
+        {"reference": kcdo.UniformBox(lower=1e9)},
+        {"reference": kcdo.Sample(np.zeros((5, 2)) + np.arange(5)[:, None])},
+    ],
+)
+def test_output_options_that_do_not_fit_fail_before_any_work(monkeypatch, waves, options):
+    monkeypatch.setattr("kcdo.selection.ExactSystem", None)  # would fail otherwise
+    with pytest.raises(ValueError):  # noqa: PT011 - each message has its own test
+        kcdo.ConditionalDensityOperator(**options).fit(*waves)
+
+
+def test_distributions_and_their_marginals_pickle(waves):
+    X, Y = waves
+    Y = np.column_stack([Y, X[:, 1] + Y])
+    for reference in (None, kcdo.QuasiRandomBox((-5.0, -8.0), (5.0, 8.0), n_nodes=64)):
+        model = kcdo.ConditionalDensityOperator(kernel_y=kcdo.Gaussian(1.0), reference=reference)
+        dist = model.fit(X, Y).conditional(X[:2]).marginal(1)
+        again = pickle.loads(pickle.dumps(dist))
+        np.testing.assert_array_equal(again.quantile(0.3), dist.quantile(0.3))
+
+
+def test_no_queries_and_no_points(fitted, waves):
+    dist = fitted.conditional(waves[0][:3])
+    with pytest.raises(ValueError, match="no query is selected"):
+        dist[3:]
+    assert dist.cdf([]).shape == (3, 0)
+    assert dist.pdf([]).shape == (3, 0)
+
+
+def test_expectations_and_moments_agree_in_three_dimensions(waves):
+    X, Y = waves
+    outputs = np.column_stack([Y, X + 0.1 * np.sin(9 * Y)[:, None]])
+    box = kcdo.UniformBox((-5.0, -4.0, -4.0), (5.0, 4.0, 4.0), nodes=16)
+    model = kcdo.ConditionalDensityOperator(kernel_y=kcdo.Gaussian(0.8), reference=box)
+    dist = model.fit(X, outputs).conditional(X[:2])
+    second = dist.expect(lambda y: y**2)
+    np.testing.assert_allclose(second - dist.mean() ** 2, dist.var(), rtol=1e-9)
+    product = dist.expect(lambda y: y[:, 0] * y[:, 2])
+    cov = product - dist.mean()[:, 0] * dist.mean()[:, 2]
+    np.testing.assert_allclose(cov, dist.cov()[:, 0, 2], atol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc for the peak memory")
+def test_a_grid_of_64_cubed_nodes_within_two_gib():
+    """N = 2,500 exact: weights are applied query by query, never an (N, M) matrix."""
+    code = """
+import numpy as np, kcdo
+rng = np.random.default_rng(0)
+X = rng.uniform(-1, 1, (2500, 2))
+Y = np.column_stack([X, X[:, :1] * X[:, 1:]]) + 0.2 * rng.standard_normal((2500, 3))
+box = kcdo.UniformBox((-2.0,) * 3, (2.0,) * 3, nodes=64)
+model = kcdo.ConditionalDensityOperator(
+    kernel_x=kcdo.Gaussian(0.5), kernel_y=kcdo.Gaussian(0.25), reference=box, alpha=1e-4
+).fit(X, Y)
+mean = model.conditional([[0.5, -0.5], [0.0, 0.0]]).mean()
+assert np.abs(mean - [[0.5, -0.5, -0.25], [0.0, 0.0, 0.0]]).max() < 0.15, mean
+status = open("/proc/self/status").read()
+print(int(status.split("VmHWM:")[1].split()[0]) * 1024)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 2 << 30

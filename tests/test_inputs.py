@@ -219,3 +219,9 @@ class TestSampleInput:
     def test_weights_not_finite(self):
         with pytest.raises(InvalidInputError, match="weights contains NaN or infinity"):
             SampleInput(np.zeros((2, 2, 1)), [1.0, np.nan])
+
+
+def test_equal_variances_are_variances():
+    """As many queries as columns: what cannot be one covariance is one row of variances each."""
+    gaussian = GaussianInput(np.zeros((2, 2)), np.full((2, 2), 0.1))
+    assert gaussian.diagonal

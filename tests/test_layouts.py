@@ -237,8 +237,10 @@ def test_regions_hold_their_coverage(name):
             tolerance = 0.04 if isinstance(layout, GridLayout) else 0.1
             assert inside.mean() == pytest.approx(coverage, abs=tolerance)
             assert shape.volume == pytest.approx(np.mean(inside / p), rel=3 * tolerance)
-            in_1d = layout.dim == 1 and isinstance(layout, GridLayout)
-            assert (shape.intervals is not None) == in_1d
+            assert (shape.intervals is not None) == (layout.dim == 1)
+            if layout.dim == 1:
+                length = np.diff(shape.intervals, axis=1).sum()
+                assert length == pytest.approx(shape.volume, rel=3 * tolerance)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from kcdo.errors import InvalidInputError
-from kcdo.parallel import run_threaded, thread_count
+from kcdo.parallel import blas_limit, run_threaded, thread_count
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
@@ -76,3 +76,22 @@ def test_blas_has_one_thread_inside_and_its_own_after():
     run_threaded(lambda _: inside.extend(blas_threads()), range(2), 2)
     assert set(inside) == {1}
     assert blas_threads() == before
+
+
+def test_overlapping_limits_are_all_given_back():
+    """Two callers at once: the second to leave must not restore the first one's limit."""
+    before = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    first, second = blas_limit(1), blas_limit(1)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    during = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    second.__exit__(None, None, None)
+    after = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    assert set(during) == {1}
+    assert after == before
+
+
+def test_no_limit_leaves_blas_alone():
+    with blas_limit(None):
+        pass

@@ -264,7 +264,7 @@ def test_an_exact_fit_beyond_memory_is_refused_before_allocating(monkeypatch, dt
     model = kcdo.ConditionalDensityOperator(solver=Exact(dtype), kernel_x=kcdo.Gaussian(1.0))
     message = (
         rf"an exact fit of 10000 distinct inputs needs {needed} GiB of memory, but 0\.2 GiB are "
-        r"available: use solver=kcdo\.Nystrom\(\), or kcdo\.Iterative\(\)"
+        r"available: use ConditionalDensityOperator\(solver=kcdo\.Nystrom\(\)\)"
     )
     with pytest.raises(kcdo.NotEnoughMemoryError, match=message):
         model.fit(X, X[:, 0])

@@ -631,8 +631,7 @@ def test_an_error_ends_the_work(n_jobs, error):
 
 def meminfo(monkeypatch, text):
     def read_text(self):
-        assert str(self) == "/proc/meminfo"
-        if text is None:
+        if str(self) != "/proc/meminfo" or text is None:
             raise FileNotFoundError
         return text
 
@@ -642,6 +641,12 @@ def meminfo(monkeypatch, text):
 def test_memory_as_linux_says(monkeypatch):
     meminfo(monkeypatch, "MemTotal: 9 kB\nMemAvailable:    1234 kB\nSwapFree: 5 kB\n")
     assert available_memory() == 1234 * 1024
+
+
+def test_memory_left_to_a_container(monkeypatch):
+    files = {"meminfo": "MemAvailable: 9999 kB\n", "memory.max": "5000\n", "memory.current": "2000"}
+    monkeypatch.setattr(Path, "read_text", lambda self: files[self.name])
+    assert available_memory() == 3000
 
 
 @pytest.mark.parametrize("text", [None, "MemTotal: 9 kB\n"])

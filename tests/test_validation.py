@@ -82,6 +82,8 @@ def test_unusable_weights(weights, message):
         ({"reference": [0, 1]}, TypeError, "reference must be"),
         ({"filter": "tikhonov"}, TypeError, "filter must be"),
         ({"n_jobs": 0}, ValueError, "n_jobs"),
+        ({"random_state": np.random.RandomState(0)}, TypeError, "random_state must be"),
+        ({"solver": "fast"}, TypeError, "solver must be"),
         ({"kernel_x": kcdo.Gaussian((1.0, 1.0, 1.0))}, ValueError, "3 scales but .* 2 columns"),
         ({"kernel_x": kcdo.Gaussian(1.0).on(5)}, ValueError, "column 5"),
         ({"kernel_x": kcdo.Gaussian(1.0).on("hour")}, ValueError, "names work with data frames"),
@@ -188,6 +190,35 @@ def test_categories_in_arrays_need_a_categorical_kernel():
     assert low < high
     with pytest.raises(ValueError, match="NaN in categorical column 0"):
         model.predict(np.array([[None, 0.1]], dtype=object))
+
+
+def test_a_failed_fit_leaves_no_columns_behind():
+    model = kcdo.ConditionalDensityOperator().fit(X, Y)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(spoiled(X, (0, 0), np.nan), Y)
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_text_that_comes_late_is_found():
+    table = [[0.0, 1.0]] * 39 + [[0.0, "x"]]
+    with pytest.raises(ValueError, match=r"column 1 of X is not numeric .*'x'"):
+        kcdo.ConditionalDensityOperator().fit(table, Y)
+
+
+def test_a_missing_category_of_pandas():
+    frame = pd.DataFrame({"c": pd.array(["a", pd.NA] * 20, dtype="string").astype("category")})
+    with pytest.raises(ValueError, match="NaN in categorical column 'c'"):
+        kcdo.ConditionalDensityOperator().fit(frame, Y)
+
+
+def test_categories_of_later_chunks_are_learnt():
+    chunks = [
+        (pd.DataFrame({"c": pd.Categorical([letter] * 30)}), np.full(30, value) + 0.1 * Y[:30])
+        for letter, value in (("a", 0.0), ("b", 5.0))
+    ]
+    model = kcdo.ConditionalDensityOperator(solver=kcdo.Nystrom(5, "uniform")).fit(chunks)
+    low, high = model.predict(pd.DataFrame({"c": pd.Categorical(["a", "b"])}))
+    assert low < high
 
 
 def test_text_column_of_a_frame_is_named():

@@ -13,6 +13,8 @@ from kcdo.kernels.gram import as_points
 
 Array = NDArray[np.floating]
 
+_BLOCK_ELEMENTS = 1 << 22
+
 
 class MeanEmbedding(ABC):
     """The image of a distribution in the RKHS of ``kernel``; embeddings of one kernel compare."""
@@ -96,8 +98,14 @@ class SampleEmbedding(MeanEmbedding):
         object.__setattr__(self, "kernel", kernel)
 
     def __call__(self, points: ArrayLike) -> Array:
-        """Return μ at the points."""
-        return cross_gram(self.kernel, as_points(points), self.points) @ self.weights
+        """Return μ at the points, in blocks of kernel values."""
+        where = as_points(points)
+        out = np.empty(len(where))
+        step = max(1, _BLOCK_ELEMENTS // len(self.points))
+        for start in range(0, len(where), step):
+            rows = slice(start, start + step)
+            out[rows] = cross_gram(self.kernel, where[rows], self.points) @ self.weights
+        return out
 
     def mean_of(self, other: MeanEmbedding) -> float:
         """Return Σ w_i μ_other(x_i)."""

@@ -155,7 +155,7 @@ def _finite(values: ArrayLike, name: str) -> Array:
 
 def _covariances(cov: Array, q: int, p: int) -> Array:
     """Bring any accepted shape of ``cov`` to (Q, p) or (Q, p, p) and check it."""
-    if cov.shape == (q, p) == (p, p) and p > 1 and np.array_equal(cov, cov.T):
+    if cov.shape == (q, p) == (p, p) and p > 1 and _could_be_covariance(cov):
         raise InvalidInputError(
             f"cov of shape {cov.shape} is ambiguous for {q} queries with {p} columns: pass "
             "cov[None] for one matrix for all queries, or shape (Q, p, p)."
@@ -190,6 +190,13 @@ def _check_covariances(cov: Array) -> None:
         raise InvalidInputError(
             "cov is not a covariance: some combination of columns has a negative variance."
         )
+
+
+def _could_be_covariance(matrix: Array) -> bool:
+    """Whether a square array of variances could as well be one positive definite covariance."""
+    if not np.array_equal(matrix, matrix.T):
+        return False
+    return bool(np.linalg.eigvalsh(matrix).min() > 1e-10 * np.abs(matrix).max())
 
 
 def _sample_matrix(sample: ArrayLike) -> Array:

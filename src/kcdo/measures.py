@@ -16,6 +16,7 @@ from scipy.spatial import KDTree
 from scipy.stats import qmc
 
 from kcdo.errors import InvalidInputError
+from kcdo.memory import require_memory
 
 Array = NDArray[np.floating]
 
@@ -251,6 +252,11 @@ class UniformBox(_Box):
         if self.edge_nodes:
             half = 0.5 * (upper - lower) / (counts - 1)
             lower, upper = lower - half, upper + half
+        require_memory(
+            16.0 * float(np.prod(counts.astype(float))) * d,
+            f"a grid of {' x '.join(map(str, counts))} nodes",
+            "give fewer nodes, or scattered ones: kcdo.QuasiRandomBox or kcdo.Sample.",
+        )
         return Grid(lower, upper, tuple(counts.tolist()))
 
 

@@ -10,16 +10,28 @@ _GIB = 1 << 30
 
 def available_memory() -> int:
     """Return the bytes that can be allocated without swapping, as the system sees it."""
+    limit = _container_limit()
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
+                return min(int(line.split()[1]) * 1024, limit)
     except OSError:
         pass
     try:  # other Unix systems
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
     except (AttributeError, OSError, ValueError):
         return 4 * _GIB  # unknown: assume a small machine
+
+
+def _container_limit() -> int:
+    """Return what is left of a container's allowance; a huge number where there is none."""
+    group = Path("/sys/fs/cgroup")
+    try:
+        most = (group / "memory.max").read_text().strip()
+        used = (group / "memory.current").read_text().strip()
+        return int(most) - int(used)
+    except (OSError, ValueError):  # no such group, or "max": no limit
+        return 1 << 62
 
 
 def require_memory(needed: float, what: str, instead: str) -> None:

@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 
 from kcdo.distributions import ConditionalDistribution, Layout, Positivity, layout_of, make_positive
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
-from kcdo.errors import AccuracyWarning
+from kcdo.errors import AccuracyWarning, InvalidInputError
 from kcdo.kernels import Kernel
 from kcdo.linalg import narrow_factors
 from kcdo.measures import Grid
@@ -40,9 +40,8 @@ class MeanOperator:
 
     def sum_rule(self, prior: MeanEmbedding) -> SampleEmbedding:
         """Return the embedding of Y when x has the embedding ``prior``: w = A⁻¹ μ(X)."""
-        groups = self.system.groups
-        grouped = self.system.factor.solve(prior(groups.points))
-        weights = grouped[groups.member_of] * groups.share
+        section = prior(self.system.centres)[None]
+        weights = self.system.weights_of(section)[0]
         return SampleEmbedding(self.outputs, weights, kernel=self.kernel)
 
 
@@ -73,7 +72,7 @@ class DensityOperator:
             omega = system.groups.weights
             marginal = output.combine(omega[None], Y)[0]
             weight_sums = system.factor.solve(ones)[:, 0]
-            values: _Matrix | _Weights = _Weights(system, output, Y)
+            values: _Matrix | _Weights = _Weights(system, output, Y.copy())
         else:
             means = mean_embeddings(system.groups, output, Y)
             marginal = system.groups.totals @ means
@@ -110,7 +109,12 @@ class DensityOperator:
         positivity: Positivity,
     ) -> "DensityOperator":
         # the kernel density estimate of Y, positive wherever data are near
-        marginal = marginal / (marginal @ output.measure.weights)
+        total = float(marginal @ output.measure.weights)
+        if not total > 0:
+            raise InvalidInputError(
+                "no output lies anywhere near the reference measure: move or widen it."
+            )
+        marginal = marginal / total
         layout = layout_of(output.measure, output.kernel.scales)
         return cls(system, output, values, weight_sums, marginal, layout, positivity)
 

@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -45,6 +46,50 @@ def thread_count(n_jobs: int | None) -> int:
 _worker = threading.local()
 
 
+class _BlasLimits:
+    """Limits on the threads of BLAS, which are one for the whole process.
+
+    Several callers may ask at the same time: the least limit holds, and the last to leave restores
+    what was found.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked: list[int] = []
+        self._outer: Any = None
+
+    def enter(self, limit: int) -> None:
+        with self._lock:
+            if not self._asked:
+                self._outer = _blas().limit(limits=None)  # remembers the present state
+            self._asked.append(limit)
+            _blas().limit(limits=min(self._asked), user_api="blas")
+
+    def leave(self, limit: int) -> None:
+        with self._lock:
+            self._asked.remove(limit)
+            if self._asked:
+                _blas().limit(limits=min(self._asked), user_api="blas")
+            else:
+                self._outer.restore_original_limits()
+
+
+_limits = _BlasLimits()
+
+
+@contextmanager
+def blas_limit(limit: int | None) -> Iterator[None]:
+    """Hold BLAS to so many threads; None leaves it alone."""
+    if limit is None:
+        yield
+        return
+    _limits.enter(limit)
+    try:
+        yield
+    finally:
+        _limits.leave(limit)
+
+
 def run_threaded(task: Callable[[Any], None], items: Sequence[Any], n_jobs: int | None) -> None:
     """Call ``task`` on every item, on ``n_jobs`` threads, each with a one-threaded BLAS."""
     for _ in ordered_map(task, items, n_jobs):
@@ -64,7 +109,7 @@ def ordered_map(
         yield from map(function, items)
         return
     with (
-        _blas().limit(limits=1, user_api="blas"),
+        blas_limit(1),
         ThreadPoolExecutor(threads, initializer=_mark) as pool,
     ):
         pending: deque[Future[Result]] = deque()

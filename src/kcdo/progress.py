@@ -19,6 +19,8 @@ class Progress:
         """Announce a stage and, when it ends, how long it took."""
         self._name, self._shown = name, -1
         started = time.perf_counter()
+        if self._verbose:
+            self._write(f"{name} ...")
         yield
         if self._verbose:
             self._write(f"{name}: {time.perf_counter() - started:.1f} s")

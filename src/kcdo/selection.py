@@ -65,6 +65,7 @@ def heuristic(wishes: Wishes, groups: Groups, Y: Array) -> Sides:
     conditional mean, from the same factorisation; σ_y = 2 s_r N^{-1/(d+5)}; α' = 0.1; node
     spacing σ_y / 4.
     """
+    check_output(wishes, Y)
     system = _system(wishes, groups, DEFAULT_ALPHA, _planned_nodes(wishes.reference, Y))
     kernel_y = wishes.kernel_y or Gaussian()
     residual_sd = None if kernel_y.fitted else held_out_residual_sd(system, Y, wishes.seed)
@@ -122,6 +123,15 @@ def output_side(
     density = DensityKernel(kernel_y, d)
     _warn_unresolved(measure, density)
     return _with_ridge(wishes, measure, density, Y, n)
+
+
+def check_output(wishes: Wishes, Y: Array) -> None:
+    """Raise, before any work, if kernel or reference do not fit the outputs."""
+    d = Y.shape[1]
+    kernel = DensityKernel(with_output_sds(wishes.kernel_y or Gaussian(), np.ones(d)), d)
+    assert len(kernel.scales) == d  # asking for them checks their number
+    if wishes.reference is not None:
+        wishes.reference.realise(Y)
 
 
 def ridge_value(wish: Ridge, default: Ridge, n: float, n_nodes: int) -> float:
@@ -206,7 +216,7 @@ def _default_reference(Y: Array, weights: Array, scales: Array, seed: int) -> Re
 def warn_outside(measure: Measure, Y: Array) -> None:
     """Warn where a visible share of the outputs lies outside the support of ρ."""
     outside = measure.outside(Y)
-    if outside.mean() > _FEW_OUTSIDE:
+    if outside.sum() > _FEW_OUTSIDE * len(Y):
         warnings.warn(
             f"{outside.sum()} of {len(Y)} outputs lie outside the support of the reference "
             "measure, where the density is 0: widen the box, or sample the reference there too.",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,14 @@ from kcdo.memory import require_memory
 from kcdo.operators import DensityOperator
 from kcdo.progress import Progress
 from kcdo.reconstruction import Reconstruction
-from kcdo.selection import DEFAULT_ALPHA, Wishes, held_out_residual_sd, output_side, ridge_value
+from kcdo.selection import (
+    DEFAULT_ALPHA,
+    Wishes,
+    check_output,
+    held_out_residual_sd,
+    output_side,
+    ridge_value,
+)
 from kcdo.systems import (
     Exact,
     ExactSystem,
@@ -23,6 +31,7 @@ from kcdo.systems import (
     NystromSums,
     NystromSystem,
     effective_size,
+    whitened_basis,
 )
 
 Array = NDArray[np.floating]
@@ -82,6 +91,7 @@ class StreamPlan:
     @classmethod
     def of(cls, wishes: Wishes, options: Nystrom, pilot: Pilot) -> "StreamPlan":
         """Choose from the pilot sample by the heuristic rule, with the N of all rows."""
+        check_output(wishes, pilot.Y)
         kernel = with_median_scales(wishes.kernel_x, pilot.X, pilot.weights, seed=wishes.seed)
         output = _output_side(replace(wishes, kernel_x=kernel), pilot)
         rng = np.random.default_rng(wishes.seed)
@@ -141,7 +151,14 @@ class StreamPlan:
         alpha = ridge_value(
             self.wishes.alpha, DEFAULT_ALPHA, sums.n_effective, self.output.measure.n_nodes
         )
-        return NystromSystem(self.kernel, self.centres, sums, alpha, n_jobs=self.wishes.n_jobs)
+        return NystromSystem(
+            self.kernel, self.centres, self.whitening, sums, alpha, n_jobs=self.wishes.n_jobs
+        )
+
+    @cached_property
+    def whitening(self) -> Array:
+        """The whitened basis of the centres: the same for all sums."""
+        return whitened_basis(self.kernel, self.centres, self.wishes.n_jobs)
 
     def operator(self, sums: NystromSums, positivity: Positivity) -> DensityOperator:
         """Solve for the model of the sums."""

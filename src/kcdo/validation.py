@@ -95,19 +95,21 @@ class InputEncoder:
     categories: dict[int, dict[Hashable, int]] = field(default_factory=dict)
     objects: bool = False
 
-    def fit(self, estimator: Any, X: Any) -> NDArray:
+    def fit(self, estimator: Any, X: Any, *, least: int = 2) -> NDArray:
         """Learn columns and categories from the training inputs and return them encoded."""
         adapter = self.kernel if isinstance(self.kernel, Adapter) else None
         self.objects = adapter is not None and not adapter.vectors_only and not _numeric_matrix(X)
         if self.objects:
-            return _as_objects(X, least=2)
+            return _as_objects(X, least=least)
         self.kernel = with_positions(self.kernel, column_names(X))
         self.categories = {}
-        return self._matrix(estimator, X, learn=True)
+        return self._matrix(estimator, X, reset=True, learn=True, least=least)
 
-    def transform(self, estimator: Any, X: Any) -> NDArray:
-        """Return queries encoded as the training inputs were."""
-        return _as_objects(X, least=1) if self.objects else self._matrix(estimator, X, learn=False)
+    def transform(self, estimator: Any, X: Any, *, learn: bool = False) -> NDArray:
+        """Return rows encoded as the first ones were; ``learn`` adds categories not yet seen."""
+        if self.objects:
+            return _as_objects(X, least=1)
+        return self._matrix(estimator, X, reset=False, learn=learn)
 
     def uncertain(
         self, estimator: Any, inputs: GaussianInput | SampleInput
@@ -118,18 +120,20 @@ class InputEncoder:
         points = inputs.mean if isinstance(inputs, GaussianInput) else inputs.points
         names = getattr(estimator, "feature_names_in_", None)
         if names is not None and points.shape[1] == len(names):
-            encoded = self._matrix(None, points, learn=False)  # arrays carry no names to check
+            encoded = self._matrix(None, points, reset=False)  # arrays carry no names to check
         else:
             encoded = self.transform(estimator, points)
         return inputs.replace(encoded)
 
-    def _matrix(self, estimator: Any, X: Any, *, learn: bool) -> Array:
+    def _matrix(
+        self, estimator: Any, X: Any, *, reset: bool, learn: bool = False, least: int = 1
+    ) -> Array:
         width = _n_columns(X)
         places = categorical_positions(self.kernel, width) if width is not None else set()
         plain = self._encoded(X, sorted(places), learn=learn) if places else X
-        matrix = _float_array(plain, "X", names=column_names(X), least=2 if learn else 1)
+        matrix = _float_array(plain, "X", names=column_names(X), least=least)
         if estimator is not None:
-            validate_data(estimator, X, reset=learn, skip_check_array=True)
+            validate_data(estimator, X, reset=reset, skip_check_array=True)
         check_finite(matrix, "X", column_names(X))
         return matrix
 
@@ -140,12 +144,12 @@ class InputEncoder:
         for place in places:
             name = repr(names[place]) if names else str(place)
             values = columns[place].tolist()
-            if any(v is None or v != v for v in values):  # NaN differs from itself
+            if any(map(_is_missing, values)):
                 raise InvalidInputError(f"Input X contains NaN in categorical column {name}.")
+            codes = self.categories.setdefault(place, {})
             if learn:
-                self.categories[place] = {v: i for i, v in enumerate(dict.fromkeys(values))}
-            codes = self.categories[place]
-            unknown = [v for v in dict.fromkeys(values) if v not in codes]
+                codes |= {v: len(codes) + i for i, v in enumerate(_new(values, codes))}
+            unknown = _new(values, codes)
             if unknown:
                 raise InvalidInputError(
                     f"column {name} has the category {unknown[0]!r}, which was not seen in "
@@ -228,19 +232,39 @@ def _float_array(
 
 def _refuse_text(values: Any, what: str, names: list[str] | None) -> None:
     """Raise an error that names the first column of text, before a conversion fails obscurely."""
-    array = (
-        np.asarray(values, dtype=object) if names or isinstance(values, list | tuple) else values
-    )
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "OUS" or array.size == 0:
+    if names is None and not isinstance(values, np.ndarray | list | tuple):
         return
-    first = array.reshape(len(array), -1)[0]
-    for i, value in enumerate(first):
-        if isinstance(value, str | bytes) and not _is_number(value):
+    array = None if names else np.asarray(values, dtype=None if _has_dtype(values) else object)
+    if array is not None and (array.dtype.kind not in "OUS" or array.size == 0):
+        return
+    columns = _columns(values) if array is None else list(array.reshape(len(array), -1).T)
+    for i, column in enumerate(columns):
+        if column.dtype.kind not in "OUST":
+            continue
+        text = next((v for v in column if isinstance(v, str | bytes) and not _is_number(v)), None)
+        if text is not None:
             name = repr(names[i]) if names else str(i)
             raise InvalidInputError(
-                f"column {name} of {what} is not numeric (it contains {value!r}). For categories "
+                f"column {name} of {what} is not numeric (it contains {text!r}). For categories "
                 "use a categorical column type, or kcdo.Categorical() on that column in kernel_x."
             )
+
+
+def _has_dtype(values: Any) -> bool:
+    return hasattr(values, "dtype")
+
+
+def _new(values: list[Any], known: dict[Hashable, int]) -> list[Any]:
+    """Return the values that are not known yet, each once, in order."""
+    return [v for v in dict.fromkeys(values) if v not in known]
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a category is missing: None, NaN, or pandas' NA, which refuses to compare."""
+    try:
+        return value is None or bool(value != value)  # NaN differs from itself
+    except TypeError:
+        return True
 
 
 def _is_number(text: str | bytes) -> bool:
@@ -263,8 +287,9 @@ def _n_columns(X: Any) -> int | None:
 
 
 def _columns(X: Any) -> list[NDArray]:
+    """Return the columns of a frame or table; numeric columns of a frame as they are."""
     if column_names(X) is not None:
-        return [np.asarray(X[name], dtype=object) for name in X.columns]
+        return [np.asarray(X[name]) for name in X.columns]
     array = np.asarray(X, dtype=object)
     return [array[:, i] for i in range(array.shape[1])]
 

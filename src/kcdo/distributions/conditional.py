@@ -18,6 +18,7 @@ Result = TypeVar("Result")
 
 _CHUNK_ELEMENTS = 1 << 20  # numbers held at a time by a thread: 8 MiB
 _CACHE_ELEMENTS = 1 << 22
+_MATRIX_ELEMENTS = 1 << 23  # nodes x points evaluated at a time
 
 
 class MassSource(Protocol):
@@ -86,8 +87,7 @@ class ConditionalDistribution:
 
     def pdf(self, y: ArrayLike) -> Array:
         """Density of every query at every y (G,) or (G, d): (Q, G)."""
-        matrix = self._layout.pdf_matrix(self._points(y))
-        return self._map(lambda masses: np.asarray(masses @ matrix))
+        return self._at(self._layout.pdf_matrix, y)
 
     def logpdf(self, y: ArrayLike) -> Array:
         """Logarithm of :meth:`pdf`; -inf where the density is 0."""
@@ -97,8 +97,7 @@ class ConditionalDistribution:
     def cdf(self, y: ArrayLike) -> Array:
         """P(Y <= y) of every query at every y, (Q, G); the joint cdf for d > 1."""
         self._need_positive("cdf")
-        matrix = self._layout.cdf_matrix(self._points(y))
-        return np.clip(self._map(lambda masses: masses @ matrix), 0.0, 1.0)
+        return np.clip(self._at(self._layout.cdf_matrix, y), 0.0, 1.0)
 
     def logpdf_pairs(self, Y: ArrayLike) -> Array:
         """Log density of query i at Y[i], (Q,)."""
@@ -238,6 +237,8 @@ class ConditionalDistribution:
 
     def __getitem__(self, index: int | slice | NDArray) -> "ConditionalDistribution":
         rows = np.atleast_1d(self._rows[index])
+        if not len(rows):
+            raise InvalidInputError(f"no query is selected by {index!r} of {len(self)}.")
         new = ConditionalDistribution(self._source, flat=self._flat, rows=rows)
         if self._kept is not None:
             new._kept = self._kept[np.atleast_1d(np.arange(len(self))[index])]
@@ -276,6 +277,16 @@ class ConditionalDistribution:
         if self._kept is not None:
             return [answer(self._kept, slice(0, len(self)))]
         return list(ordered_map(lambda part: answer(masses(part), part), parts, n_jobs))
+
+    def _at(self, matrix: Callable[[Array], Any], y: ArrayLike) -> Array:
+        """Return masses @ matrix(points), (Q, G), a block of points at a time."""
+        points = self._points(y)
+        step = max(1, _MATRIX_ELEMENTS // self._layout.n_nodes)
+        blocks = [points[s : s + step] for s in range(0, len(points), step)] or [points]
+        if len(blocks) == 1:  # made once, for all queries
+            once = matrix(points)
+            return self._map(lambda masses: np.asarray(masses @ once))
+        return self._map(lambda masses: np.hstack([masses @ matrix(block) for block in blocks]))
 
     def _map(self, answer: Callable[[Array], Array]) -> Array:
         return np.concatenate(self._each(lambda masses, _: answer(masses)))

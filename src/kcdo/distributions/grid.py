@@ -6,14 +6,14 @@ at a node is π_j / cell volume, and nothing lies outside the box.
 """
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import kron
+from scipy.sparse import csr_matrix, kron
 
 from kcdo.distributions import piecewise
-from kcdo.distributions.layouts import Array, Layout, Matrix, Quadrature, RegionShape, choose_nodes
+from kcdo.distributions.layouts import Array, Layout, Matrix, RegionShape, choose_nodes
 from kcdo.measures import Grid
 
 _FINEST_REGION_CELLS = 400_000
@@ -36,7 +36,7 @@ class GridLayout(Layout):
         out = np.ones((1, len(points)))
         for i in range(self.dim):
             axis = self._hat_cdf(i, points[:, i])
-            out = (out[:, None, :] * axis[None, :, :]).reshape(-1, len(points))
+            out = (out[:, None, :] * axis[None, :, :]).reshape(len(out) * len(axis), len(points))
         return out
 
     def moments(self) -> tuple[Array, Array, Array]:
@@ -56,33 +56,38 @@ class GridLayout(Layout):
         np.einsum("mdd->md", second)[:] += spread
         return centre, first, second
 
-    def quadrature(self) -> Quadrature:
-        """Return Gauss points within the cells: exact where the integrand is a low polynomial."""
-        order = {1: 4, 2: 2}.get(self.dim, 1)
-        places, weights = np.polynomial.legendre.leggauss(order)
-        axes, axis_weights, bumps = [], [], []
-        for i in range(self.dim):
-            knots = self._knots(i)
-            half = 0.5 * np.diff(knots)
-            middle = 0.5 * (knots[1:] + knots[:-1])
-            axes.append((middle[:, None] + half[:, None] * places).ravel())
-            axis_weights.append((half[:, None] * weights).ravel())
-            bumps.append(self._axis_layout(i).pdf_matrix(axes[-1][:, None]))
-        points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dim)
-        product = reduce(np.multiply.outer, axis_weights).ravel()
-        return Quadrature(points, product, reduce(lambda a, b: kron(a, b, format="csr"), bumps))
-
     def integrals(self, g: Callable[[Array], Array]) -> Array:
-        """Return ∫ g over each bump by :meth:`quadrature`."""
-        rule = self.quadrature()
-        return rule.bumps @ (rule.weights[:, None] * g(rule.points))
+        """Return ∫ g over each bump by Gauss points in the cells, one axis after the other."""
+        rules = [self._axis_rule(i, order=4 if self.dim == 1 else 2) for i in range(self.dim)]
+        axes = [points for points, _ in rules]
+        points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dim)
+        tensor = g(points)
+        n_values = tensor.shape[1]
+        for axis_points, bumps in rules:  # contract the leading axis, append the nodes last
+            tensor = tensor.reshape(len(axis_points), -1).T @ bumps.T
+        return tensor.reshape(n_values, self.n_nodes).T
 
     def entropy(self, masses: Array) -> Array:
-        """Return -∫ p log p by :meth:`quadrature`."""
-        rule = self.quadrature()
-        density = masses @ rule.bumps
+        """Return -∫ p log p by Gauss points in the cells (their middles in 3-D and beyond)."""
+        order = {1: 4, 2: 2}.get(self.dim, 1)
+        rules = [self._axis_rule(i, order) for i in range(self.dim)]
+        weights = reduce(np.multiply.outer, [self._axis_weights(i, order) for i in range(self.dim)])
+        bumps = [csr_matrix(b / self._axis_weights(i, order)) for i, (_, b) in enumerate(rules)]
+        density = masses @ reduce(lambda a, b: kron(a, b, format="csr"), bumps)
         logs = np.log(np.where(density > 0, density, 1.0))
-        return -(density * logs) @ rule.weights
+        return -(density * logs) @ weights.ravel()
+
+    def _axis_rule(self, axis: int, order: int) -> tuple[Array, Array]:
+        """Return Gauss points between the knots of one axis, and weight x hat there, (m, G)."""
+        places, _ = np.polynomial.legendre.leggauss(order)
+        knots = self._knots(axis)
+        points = 0.5 * (knots[1:] + knots[:-1])[:, None] + 0.5 * np.diff(knots)[:, None] * places
+        hats = self._axis_layout(axis).pdf_matrix(points.reshape(-1, 1)).toarray()
+        return points.ravel(), hats * self._axis_weights(axis, order)
+
+    def _axis_weights(self, axis: int, order: int) -> Array:
+        _, weights = np.polynomial.legendre.leggauss(order)
+        return (0.5 * np.diff(self._knots(axis))[:, None] * weights).ravel()
 
     def mode(self, masses: Array) -> Array:
         """Return the node of highest density: a multilinear function peaks at a node."""
@@ -123,16 +128,9 @@ class GridLayout(Layout):
 
     def marginal(self, dims: Sequence[int]) -> tuple[Layout, Callable[[Array], Array]]:
         """Return the grid of some axes; masses are summed over the others."""
-        shape, order = self.grid.shape, list(dims)
-        others = tuple(1 + i for i in range(self.dim) if i not in order)
-        kept = [i for i in range(self.dim) if i in order]
-        axes = [0, *(1 + kept.index(i) for i in order)]
-
-        def fold(masses: Array) -> Array:
-            summed = masses.reshape(len(masses), *shape).sum(axis=others)
-            return summed.transpose(axes).reshape(len(masses), -1)
-
-        return GridLayout(self.grid.marginal(order)), fold
+        return GridLayout(self.grid.marginal(list(dims))), partial(
+            _summed, self.grid.shape, list(dims)
+        )
 
     def _region_by_cells(self, row: Array, coverage: float) -> RegionShape:
         """Sort fine cells by the density at their centres, and take the highest."""
@@ -176,6 +174,14 @@ class GridLayout(Layout):
         values[0] = np.where(t[0] < 0, flat[0], values[0])
         values[m - 1] = np.where(t[m - 1] > 0, flat[m - 1], values[m - 1])
         return values
+
+
+def _summed(shape: tuple[int, ...], dims: list[int], masses: Array) -> Array:
+    """Return masses on a grid summed over the axes that are not among ``dims``, in their order."""
+    others = tuple(1 + i for i in range(len(shape)) if i not in dims)
+    kept = sorted(dims)
+    tensor = masses.reshape(len(masses), *shape).sum(axis=others)
+    return tensor.transpose([0, *(1 + kept.index(i) for i in dims)]).reshape(len(masses), -1)
 
 
 def _clamped(m: int) -> NDArray[np.integer]:

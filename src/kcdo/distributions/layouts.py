@@ -18,15 +18,6 @@ Array = NDArray[np.floating]
 Matrix = Any  # a NumPy array or a SciPy sparse matrix
 
 
-@dataclass(frozen=True)
-class Quadrature:
-    """Points and weights for integrals dy, and the density of each node's bump there."""
-
-    points: Array  # (G, d)
-    weights: Array  # (G,)
-    bumps: Matrix  # (M, G)
-
-
 class Layout(ABC):
     """Nodes, and the bump of probability that each carries."""
 

@@ -10,10 +10,12 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from kcdo.distributions.layouts import Array, Layout, RegionShape, choose_nodes
+from kcdo.distributions.piecewise import intervals_above
 from kcdo.measures import Scattered
 
 _BISECTIONS = 70
 _LARGEST_BLOCK = 1 << 24  # elements
+_LINE_POINTS = 2048
 _REGION_POINTS = 8192  # of all bumps together
 
 
@@ -108,13 +110,21 @@ class MixtureLayout(Layout):
             count = int(np.searchsorted(total, coverage * total[-1])) + 1
             inside = order[:count]
             volume = float(np.sum(row[inside] / heights[inside]))
-            shapes.append(RegionShape(float(heights[inside[-1]]), volume, None))
+            level = float(heights[inside[-1]])
+            intervals = self._intervals(masses_of_one, level) if self.dim == 1 else None
+            shapes.append(RegionShape(level, volume, intervals))
         return shapes
+
+    def _intervals(self, masses: Array, level: float) -> Array:
+        """Return where a 1-D density is at least ``level``, from a fine line of points."""
+        z, sd = self.nodes[:, 0], self.sds[:, 0]
+        line = np.linspace(np.min(z - 5 * sd), np.max(z + 5 * sd), _LINE_POINTS)
+        return intervals_above(line, masses @ self.pdf_matrix(line[:, None]), level)
 
     def marginal(self, dims: Sequence[int]) -> tuple[Layout, Callable[[Array], Array]]:
         """Return the mixture of some columns; the masses stay."""
         columns = list(dims)
-        return MixtureLayout(self.nodes[:, columns], self.sds[:, columns]), lambda masses: masses
+        return MixtureLayout(self.nodes[:, columns], self.sds[:, columns]), np.asarray
 
     def _sigma_points(self) -> Iterator[Array]:
         """Yield 2d points of each bump, (M, d) a time, with the bump's mean and covariance."""

@@ -19,6 +19,8 @@ from kcdo.validation import InputEncoder, check_outputs, check_weights, default_
 
 Array = NDArray[np.floating]
 
+_FITTED = ("_operator", "_plan", "sums_", "report_", "n_features_in_", "feature_names_in_")
+
 
 class ConditionalEstimator(BaseEstimator):
     """What both operators share: encoding inputs, weights, queries."""
@@ -26,20 +28,38 @@ class ConditionalEstimator(BaseEstimator):
     kernel_x: Any
     _encoder: InputEncoder
 
-    def _encode(self, X: Any, Y: Any, sample_weight: Any) -> tuple[NDArray, Array, Array]:
+    def _encode(
+        self, X: Any, Y: Any, sample_weight: Any, *, least: int = 2
+    ) -> tuple[NDArray, Array, Array]:
         """Check the training data; return inputs, outputs and weights without rows of weight 0."""
-        self.__dict__.pop("_operator", None)  # a fit that fails leaves nothing half-fitted
+        self._forget()
+        try:
+            return self._checked(X, Y, sample_weight, least)
+        except Exception:
+            self._forget()  # a fit that fails leaves nothing half-fitted
+            raise
+
+    def _checked(
+        self, X: Any, Y: Any, sample_weight: Any, least: int
+    ) -> tuple[NDArray, Array, Array]:
         kernel = default_kernel(X) if self.kernel_x is None else as_kernel(self.kernel_x)
         encoder = InputEncoder(kernel)
-        inputs = encoder.fit(self, X)
+        inputs = encoder.fit(self, X, least=least)
         outputs, self._flat = check_outputs(Y, len(inputs))
-        weights = check_weights(sample_weight, len(inputs))
+        weights = check_weights(sample_weight, len(inputs), least=least)
         self._encoder, self._n_outputs = encoder, outputs.shape[1]
         return without_absent(inputs, outputs, weights)
 
-    def _encode_more(self, X: Any, Y: Any, sample_weight: Any) -> tuple[NDArray, Array, Array]:
-        """Check further rows against the first ones."""
-        inputs = self._encoder.transform(self, X)
+    def _forget(self) -> None:
+        """Drop an earlier fit."""
+        for name in _FITTED:
+            self.__dict__.pop(name, None)
+
+    def _encode_more(
+        self, X: Any, Y: Any, sample_weight: Any, *, learn: bool = False
+    ) -> tuple[NDArray, Array, Array]:
+        """Check further rows against the first ones; ``learn`` admits new categories."""
+        inputs = self._encoder.transform(self, X, learn=learn)
         outputs, flat = check_outputs(Y, len(inputs))
         if flat != self._flat or outputs.shape[1] != self._n_outputs:
             raise InvalidInputError(
@@ -52,7 +72,9 @@ class ConditionalEstimator(BaseEstimator):
         check_is_fitted(self)
         if isinstance(X, GaussianInput | SampleInput):
             return self._encoder.uncertain(self, X)
-        return self._encoder.transform(self, X)
+        queries = self._encoder.transform(self, X)
+        # answers come later: what happens to X in the meantime must not change them
+        return queries.copy() if np.may_share_memory(queries, X) else queries
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_operator")
@@ -99,3 +121,12 @@ def without_absent(inputs: NDArray, outputs: Array, weights: Array) -> tuple[NDA
     if used.all():
         return inputs, outputs, weights
     return inputs[used], outputs[used], weights[used]
+
+
+def checked_seed(random_state: Any) -> int:
+    """Return a seed; None counts as 0, so that every fit can be repeated."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer):
+        raise InvalidTypeError(f"random_state must be a whole number; got {random_state!r}.")
+    return int(random_state)

@@ -19,16 +19,17 @@ from kcdo.estimators.base import (
     check_output_options,
     check_positivity,
     check_ridge,
+    checked_seed,
 )
 from kcdo.estimators.report import FitReport
 from kcdo.kernels import Kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference
 from kcdo.operators import DensityOperator
-from kcdo.parallel import thread_count
+from kcdo.parallel import blas_limit, thread_count
 from kcdo.progress import Progress
 from kcdo.regularisation import Scheme
-from kcdo.selection import RULES, Wishes
+from kcdo.selection import RULES, Wishes, warn_outside
 from kcdo.streaming import Chunk, Pilot, StreamPlan, pilot_size, same_plan, stream
 from kcdo.systems import (
     Exact,
@@ -139,8 +140,13 @@ class ConditionalDensityOperator(ConditionalEstimator):
         more than once and yields chunks ``(X, y)`` or ``(X, y, weight)``, given in place of X.
         """
         self._check_parameters()
-        started = time.perf_counter()
         self._forget()
+        with blas_limit(None if self.n_jobs is None else thread_count(self.n_jobs)):
+            self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+        started = time.perf_counter()
         if y is None and is_chunks(X):
             if sample_weight is not None:
                 raise InvalidInputError(
@@ -155,7 +161,6 @@ class ConditionalDensityOperator(ConditionalEstimator):
             else:
                 self._fit_exact(groups or Groups.of(inputs, weights), outputs, solver)
         self.report_ = self._report(time.perf_counter() - started)
-        return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Add rows to the fit; the first call fixes centres, box, scaling and kernels.
@@ -181,6 +186,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         else:
             chunk = self._encode_more(X, y, sample_weight)
             plan, before = self._plan, self.sums_
+            warn_outside(plan.output.measure, chunk[1])
         sums = plan.empty_sums()  # its own: an interrupted call leaves no half of its rows behind
         plan.add(sums, chunk)
         self._solve_sums(plan, before.merged(sums), started)
@@ -205,7 +211,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
         """Return a model with the same centres, kernels and grid, and no data yet."""
         self._need_sums()
         other = copy(self)
-        other._forget()
+        for name in ("_operator", "report_"):
+            other.__dict__.pop(name, None)
         other._plan, other.sums_ = self._plan, self._plan.empty_sums()
         return other
 
@@ -246,9 +253,10 @@ class ConditionalDensityOperator(ConditionalEstimator):
         check_ridge(self.alpha, "alpha")
         check_output_options(self.kernel_y, self.reference, self.alpha_prime, self.filter)
         thread_count(self.n_jobs)
+        checked_seed(self.random_state)
 
     def _seed(self) -> int:
-        return int(self.random_state or 0)
+        return checked_seed(self.random_state)
 
     def _wishes(self, solver: Exact | Iterative | None = None) -> Wishes:
         return Wishes(
@@ -292,15 +300,18 @@ class ConditionalDensityOperator(ConditionalEstimator):
     def _fit_chunks(self, source: Any) -> None:
         options = self._stream_options()
         seed = self._seed()
-        first = next(iter(source))
-        self._encode(first[0], first[1], None)  # learns the columns
+        first = next((part for part in source if len(part[0])), None)
+        if first is None:
+            raise InvalidInputError("Found 0 sample(s) in the chunks; 2 are required.")
+        self._encode(first[0], first[1], None, least=1)  # learns the columns
 
-        def chunks() -> Iterator[Chunk]:
+        def chunks(learn: bool = False) -> Iterator[Chunk]:
             for part in source:
                 X, Y, *weight = part
-                yield self._encode_more(X, Y, weight[0] if weight else None)
+                if len(X):
+                    yield self._encode_more(X, Y, weight[0] if weight else None, learn=learn)
 
-        pilot = Pilot.of_chunks(chunks(), pilot_size(options, 1 << 20), seed)
+        pilot = Pilot.of_chunks(chunks(learn=True), pilot_size(options, 1 << 20), seed)
         self._stream(pilot, chunks, options)
 
     def _stream(
@@ -315,11 +326,6 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self._operator = plan.operator(sums, self.positivity)
         self._plan, self.sums_, self._n_samples = plan, sums, sums.n_rows
         self.report_ = self._report(time.perf_counter() - started)
-
-    def _forget(self) -> None:
-        """Drop an earlier fit: a fit that fails or is interrupted leaves nothing behind."""
-        for name in ("_operator", "_plan", "sums_", "report_"):
-            self.__dict__.pop(name, None)
 
     def _stream_options(self) -> Nystrom:
         if self.selection == "paper":

@@ -18,7 +18,7 @@ from kcdo.distributions import (
 )
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.errors import InvalidInputError, SignedDensityError
-from kcdo.estimators.base import check_output_options, check_positivity
+from kcdo.estimators.base import check_output_options, check_positivity, checked_seed
 from kcdo.kernels import DensityKernel, Kernel
 from kcdo.linalg import Filter, Tikhonov
 from kcdo.measures import Grid, Reference
@@ -201,7 +201,7 @@ class DensityReconstruction(DensityMixin, BaseEstimator):
             alpha_prime=self.alpha_prime,
             filter=self.filter,
             n_jobs=self.n_jobs,
-            seed=int(self.random_state or 0),
+            seed=checked_seed(self.random_state),
         )
         fitted = self.kernel is not None and self.kernel.fitted
         spread = None if fitted else unconditional_sd(points, weights)

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.errors import InvalidInputError
-from kcdo.estimators.base import ConditionalEstimator, check_ridge
+from kcdo.estimators.base import ConditionalEstimator, check_ridge, checked_seed
 from kcdo.kernels import Gaussian, Kernel, as_kernel, with_median_scales
 from kcdo.operators import MeanOperator
 from kcdo.regularisation import Scheme
@@ -57,13 +57,13 @@ class ConditionalMeanOperator(ConditionalEstimator):
         check_ridge(self.alpha, "alpha")
         inputs, outputs, weights = self._encode(X, y, sample_weight)
         groups = Groups.of(inputs, weights)
-        seed = int(self.random_state or 0)
+        seed = checked_seed(self.random_state)
         kernel_x = with_median_scales(self._encoder.kernel, groups.points, groups.totals, seed=seed)
         kernel_y = as_kernel(self.kernel_y if self.kernel_y is not None else Gaussian())
         kernel_y = with_median_scales(kernel_y, outputs, groups.weights, seed=seed)
         alpha = ridge_value(self.alpha, DEFAULT_ALPHA, groups.n_effective, len(outputs))
         system = ExactSystem(kernel_x, groups, alpha, n_jobs=self.n_jobs)
-        self._operator = MeanOperator(system, outputs, kernel_y)
+        self._operator = MeanOperator(system, outputs.copy(), kernel_y)
         return self
 
     def embedding(self, X: Any) -> list[SampleEmbedding]:

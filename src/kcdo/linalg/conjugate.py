@@ -68,8 +68,8 @@ class ConjugateGradients:
         direction = self._precondition(residual)
         energy = np.einsum("nk,nk->k", residual, direction)
         active = np.flatnonzero(sizes > 0)
-        self.iterations = 0
-        while len(active) and self.iterations < self._max_iterations:
+        iterations = 0  # local: threads may solve at the same time
+        while len(active) and iterations < self._max_iterations:
             P = direction[:, active]
             AP = self._product(P) + self._ridge[:, None] * P
             step = energy[active] / np.einsum("nk,nk->k", P, AP)
@@ -79,10 +79,10 @@ class ConjugateGradients:
             new = np.einsum("nk,nk->k", residual[:, active], preconditioned)
             direction[:, active] = preconditioned + (new / energy[active]) * P
             energy[active] = new
-            self.iterations += 1
+            iterations += 1
             sizes_left = np.linalg.norm(residual[:, active], axis=0)
             active = active[sizes_left > self._tolerance * sizes[active]]
-        self._report(residual, sizes)
+        self._report(residual, sizes, iterations)
         return solution.reshape(B.shape)
 
     def inverse_diagonal(self, rows: NDArray[np.integer] | None = None) -> Array:
@@ -102,13 +102,14 @@ class ConjugateGradients:
         inner = cho_solve(self._small, self._low_rank.T @ scaled)
         return scaled - (self._low_rank @ inner) / self._ridge[:, None]
 
-    def _report(self, residual: Array, sizes: Array) -> None:
+    def _report(self, residual: Array, sizes: Array, iterations: int) -> None:
         left = np.linalg.norm(residual, axis=0) / np.where(sizes > 0, sizes, 1.0)
-        self.residual = float(left.max(initial=0.0))
-        if self.residual > self._tolerance:
+        reached = float(left.max(initial=0.0))
+        self.iterations, self.residual = iterations, reached
+        if reached > self._tolerance:
             warnings.warn(
-                f"conjugate gradients stopped after {self.iterations} iterations at a relative "
-                f"residual of {self.residual:.1e}: raise the rank of the preconditioner, alpha or "
+                f"conjugate gradients stopped after {iterations} iterations at a relative "
+                f"residual of {reached:.1e}: raise the rank of the preconditioner, alpha or "
                 "max_iterations.",
                 AccuracyWarning,
                 stacklevel=3,

@@ -26,7 +26,7 @@ def narrow_factors(matrix: Array) -> tuple[Array, Array | None]:
     n, k = matrix.shape
     if k <= min(n, _WIDEST):
         _, sizes, basis = svd(_triangle(matrix), check_finite=False)
-        rank = max(1, int(np.count_nonzero(sizes > 1e-15 * sizes[0])))
+        rank = max(1, int(np.count_nonzero(sizes > 1e-14 * sizes[0])))
         if rank * (n + k) < 0.8 * n * k:
             return matrix @ basis[:rank].T, basis[:rank]
     return matrix, None

@@ -8,7 +8,7 @@ embedding on the nodes of a reference measure.
 
 from kcdo.systems.exact import ExactSystem, Queries
 from kcdo.systems.groups import Groups, effective_size
-from kcdo.systems.nystrom import NystromSums, NystromSystem
+from kcdo.systems.nystrom import NystromSums, NystromSystem, whitened_basis
 from kcdo.systems.options import Exact, Iterative, Nystrom, Solver, automatic, may_repeat
 
 System = ExactSystem | NystromSystem
@@ -27,4 +27,5 @@ __all__ = [
     "automatic",
     "effective_size",
     "may_repeat",
+    "whitened_basis",
 ]

@@ -112,6 +112,8 @@ class NystromSystem:
     kernel : Kernel
         Input kernel, every scale set.
     centres : (m, p)
+    basis : (m, r)
+        Their :func:`whitened_basis`.
     sums : NystromSums
     alpha : float
         Tikhonov parameter α.
@@ -123,15 +125,14 @@ class NystromSystem:
         self,
         kernel: Kernel,
         centres: NDArray,
+        basis: Array,
         sums: NystromSums,
         alpha: float,
         *,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel, self.centres, self.alpha, self.n_jobs = kernel, centres, alpha, n_jobs
-        values, vectors = eigh(gram(kernel, centres, n_jobs=n_jobs))
-        kept = values > _EIGENVALUE_CUT * values[-1]
-        self._white = vectors[:, kept] / np.sqrt(values[kept])
+        self._white = basis
         lower = np.tril(sums.cross)
         full = lower + np.tril(lower, -1).T
         matrix = np.ascontiguousarray(self._white.T @ full @ self._white)
@@ -155,3 +156,10 @@ class NystromSystem:
     def coefficients(self, sums: Array) -> Array:
         """Return the coefficients (m, k) for summed targets H (m, k)."""
         return self._white @ self.factor.solve(self._white.T @ sums)
+
+
+def whitened_basis(kernel: Kernel, centres: NDArray, n_jobs: int | None = None) -> Array:
+    """Return W (m, r) with Wᵀ K_cc W = I, from the eigenvalues of K_cc above the cut."""
+    values, vectors = eigh(gram(kernel, centres, n_jobs=n_jobs))
+    kept = values > _EIGENVALUE_CUT * values[-1]
+    return vectors[:, kept] / np.sqrt(values[kept])

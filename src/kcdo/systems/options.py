@@ -42,8 +42,8 @@ class Exact:
         require_memory(
             _WORKING_SHARE * n * n * np.dtype(self.dtype).itemsize,
             f"an exact fit of {n} distinct inputs",
-            "use solver=kcdo.Nystrom(), or kcdo.Iterative() for the exact answer without the "
-            "matrix.",
+            "use ConditionalDensityOperator(solver=kcdo.Nystrom()), or solver=kcdo.Iterative() for "
+            "the exact answer without the matrix.",
         )
 
 
