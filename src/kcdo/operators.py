@@ -14,7 +14,7 @@ from kcdo.kernels import Kernel
 from kcdo.linalg import narrow_factors
 from kcdo.measures import Grid
 from kcdo.reconstruction import Reconstruction
-from kcdo.systems import ExactSystem, Groups, NystromSums, NystromSystem, Queries, System
+from kcdo.systems import Centres, ExactSystem, Groups, NystromSums, NystromSystem, Queries
 
 Array = NDArray[np.floating]
 
@@ -53,7 +53,7 @@ class DensityOperator:
     output grids ``values`` keeps the outputs and applies the weights to them instead.
     """
 
-    system: System
+    system: Centres  # bare, unless the values need its factor
     output: Reconstruction
     values: "_Matrix | _Weights"  # section (Q, centres) -> signed node values (Q, M)
     weight_sums: Array  # (centres,)
@@ -80,7 +80,7 @@ class DensityOperator:
             solved = system.factor.solve(np.hstack([targets, ones]))  # all right-hand sides at once
             values = _Matrix.of(output, solved[:, :-1], basis)
             weight_sums = solved[:, -1]
-        return cls._made(system, output, values, weight_sums, marginal, positivity)
+        return cls._made(system.bare(), output, values, weight_sums, marginal, positivity)
 
     @classmethod
     def streamed(
@@ -96,12 +96,12 @@ class DensityOperator:
         targets, basis = narrow_factors(targets)
         values = _Matrix.of(output, system.coefficients(targets), basis)
         weight_sums = system.coefficients(sums.ones[:, None])[:, 0]
-        return cls._made(system, output, values, weight_sums, marginal, positivity)
+        return cls._made(system.bare(), output, values, weight_sums, marginal, positivity)
 
     @classmethod
     def _made(
         cls,
-        system: System,
+        system: Centres,
         output: Reconstruction,
         values: "_Matrix | _Weights",
         weight_sums: Array,

@@ -160,15 +160,15 @@ class StreamPlan:
         """The whitened basis of the centres: the same for all sums."""
         return whitened_basis(self.kernel, self.centres, self.wishes.n_jobs)
 
-    def operator(self, sums: NystromSums, positivity: Positivity) -> DensityOperator:
-        """Solve for the model of the sums."""
+    def operator(
+        self, system: NystromSystem, sums: NystromSums, positivity: Positivity
+    ) -> DensityOperator:
+        """Return the model of the sums and their system."""
         targets, marginal = sums.targets.T, sums.target_totals
         if self.bins is not None:
             targets = self.bins.embed(sums.targets)
             marginal = self.bins.embed(marginal[:, None])[0]
-        return DensityOperator.streamed(
-            self.system(sums), self.output, sums, targets, marginal, positivity
-        )
+        return DensityOperator.streamed(system, self.output, sums, targets, marginal, positivity)
 
 
 def same_plan(first: StreamPlan, second: StreamPlan) -> bool:

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import copy
 from typing import Any, Self
 
@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import RegressorTags, Tags
 from sklearn.utils.validation import check_is_fitted
 
-from kcdo.binning import OutputBins
 from kcdo.distributions import ConditionalDistribution, Positivity
 from kcdo.errors import InvalidInputError, InvalidTypeError, KcdoWarning
 from kcdo.estimators.base import (
@@ -38,6 +37,7 @@ from kcdo.systems import (
     Nystrom,
     NystromSums,
     Solver,
+    System,
     automatic,
     may_repeat,
 )
@@ -152,15 +152,14 @@ class ConditionalDensityOperator(ConditionalEstimator):
                 raise InvalidInputError(
                     "weights of chunks come with them, as (X, y, weight); got sample_weight."
                 )
-            self._fit_chunks(X)
+            self._fit_chunks(X, started)
+            return
+        inputs, outputs, weights = self._encode(X, y, sample_weight)
+        groups, solver = self._choose_solver(inputs, weights)
+        if isinstance(solver, Nystrom):
+            self._fit_arrays_streamed((inputs, outputs, weights), solver, started)
         else:
-            inputs, outputs, weights = self._encode(X, y, sample_weight)
-            groups, solver = self._choose_solver(inputs, weights)
-            if isinstance(solver, Nystrom):
-                self._fit_arrays_streamed((inputs, outputs, weights), solver)
-            else:
-                self._fit_exact(groups or Groups.of(inputs, weights), outputs, solver)
-        self.report_ = self._report(time.perf_counter() - started)
+            self._fit_exact(groups or Groups.of(inputs, weights), outputs, solver, started)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Add rows to the fit; the first call fixes centres, box, scaling and kernels.
@@ -282,12 +281,14 @@ class ConditionalDensityOperator(ConditionalEstimator):
             return groups, Exact() if self.selection == "paper" else chosen
         return None, automatic(len(inputs))
 
-    def _fit_exact(self, groups: Groups, outputs: Array, solver: Exact | Iterative) -> None:
+    def _fit_exact(
+        self, groups: Groups, outputs: Array, solver: Exact | Iterative, started: float
+    ) -> None:
         sides = RULES[self.selection](self._wishes(solver), groups, outputs)
-        self._operator = DensityOperator.exact(sides.system, sides.output, outputs, self.positivity)
-        self._n_samples = len(outputs)
+        operator = DensityOperator.exact(sides.system, sides.output, outputs, self.positivity)
+        self._finish(sides.system, operator, len(outputs), started)
 
-    def _fit_arrays_streamed(self, data: Chunk, options: Nystrom) -> None:
+    def _fit_arrays_streamed(self, data: Chunk, options: Nystrom, started: float) -> None:
         self._stream_options()
         n = len(data[0])
         rng = np.random.default_rng(self._seed())
@@ -295,9 +296,9 @@ class ConditionalDensityOperator(ConditionalEstimator):
         rows = rng.choice(n, size, replace=False)  # in random order: its head is a sample too
         X, Y, weights = (part[rows] for part in data)
         pilot = Pilot(X, Y, weights, data[1].min(axis=0), data[1].max(axis=0), n)
-        self._stream(pilot, lambda: iter([data]), options)
+        self._stream(pilot, iter([data]), options, started)
 
-    def _fit_chunks(self, source: Any) -> None:
+    def _fit_chunks(self, source: Any, started: float) -> None:
         options = self._stream_options()
         seed = self._seed()
         first = next((part for part in source if len(part[0])), None)
@@ -312,20 +313,35 @@ class ConditionalDensityOperator(ConditionalEstimator):
                     yield self._encode_more(X, Y, weight[0] if weight else None, learn=learn)
 
         pilot = Pilot.of_chunks(chunks(learn=True), pilot_size(options, 1 << 20), seed)
-        self._stream(pilot, chunks, options)
+        self._stream(pilot, chunks(), options, started)
 
     def _stream(
-        self, pilot: Pilot, chunks: Callable[[], Iterator[Chunk]], options: Nystrom
+        self, pilot: Pilot, chunks: Iterator[Chunk], options: Nystrom, started: float
     ) -> None:
         plan = StreamPlan.of(self._wishes(), options, pilot)
-        sums = stream(plan, chunks(), pilot.n_rows, Progress(self.verbose))
-        self._operator = plan.operator(sums, self.positivity)
-        self._plan, self.sums_, self._n_samples = plan, sums, sums.n_rows
+        sums = stream(plan, chunks, pilot.n_rows, Progress(self.verbose))
+        self._solve_sums(plan, sums, started)
 
     def _solve_sums(self, plan: StreamPlan, sums: NystromSums, started: float) -> None:
-        self._operator = plan.operator(sums, self.positivity)
-        self._plan, self.sums_, self._n_samples = plan, sums, sums.n_rows
-        self.report_ = self._report(time.perf_counter() - started)
+        system = plan.system(sums)
+        operator = plan.operator(system, sums, self.positivity)
+        self._plan, self.sums_ = plan, sums
+        self._finish(system, operator, sums.n_rows, started)
+
+    def _finish(
+        self, system: System, operator: DensityOperator, n_samples: int, started: float
+    ) -> None:
+        plan = getattr(self, "_plan", None)
+        seconds = time.perf_counter() - started
+        self.report_ = FitReport.of(
+            system,
+            operator,
+            self.selection,
+            n_samples,
+            seconds,
+            None if plan is None else plan.bins,
+        )
+        self._operator = operator
 
     def _stream_options(self) -> Nystrom:
         if self.selection == "paper":
@@ -347,13 +363,6 @@ class ConditionalDensityOperator(ConditionalEstimator):
                 "this model was fitted exactly and keeps no sums to merge: fit with "
                 "solver=kcdo.Nystrom(), or by partial_fit."
             )
-
-    def _report(self, seconds: float) -> FitReport:
-        return FitReport.of(self._operator, self.selection, self._n_samples, seconds, self._bins())
-
-    def _bins(self) -> OutputBins | None:
-        plan = getattr(self, "_plan", None)
-        return None if plan is None else plan.bins
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -1,7 +1,6 @@
 """What a fit chose and what it cost."""
 
 from dataclasses import dataclass, fields
-from functools import cached_property
 
 from kcdo.binning import OutputBins
 from kcdo.kernels import Kernel
@@ -33,7 +32,7 @@ class FitReport:
     seconds : float
         Time of the fit.
     condition : float
-        Estimate of the condition number of the ridge system, computed when first asked.
+        Estimate of the condition number of the ridge system.
     """
 
     method: str
@@ -52,19 +51,20 @@ class FitReport:
     binning_error: float
     memory: int
     seconds: float
-    _system: System
+    condition: float
 
     @classmethod
     def of(
         cls,
+        system: System,
         operator: DensityOperator,
         selection: str,
         n_samples: int,
         seconds: float,
         bins: OutputBins | None,
     ) -> "FitReport":
-        """Read the report off a fitted operator."""
-        system, output = operator.system, operator.output
+        """Read the report off a solved system and the operator it gave."""
+        output = operator.output
         solver = system.factor
         return cls(
             method=system.method,
@@ -83,16 +83,10 @@ class FitReport:
             binning_error=0.0 if bins is None else bins.error,
             memory=solver.nbytes + operator.nbytes,
             seconds=seconds,
-            _system=system,
+            condition=system.condition(),
         )
 
-    @cached_property
-    def condition(self) -> float:
-        """Estimate of the condition number of the ridge system."""
-        return self._system.condition()
-
     def __str__(self) -> str:
-        names = [f.name for f in fields(self) if not f.name.startswith("_")]
-        return "\n".join(f"{name:14s} {getattr(self, name)}" for name in [*names, "condition"])
+        return "\n".join(f"{f.name:14s} {getattr(self, f.name)}" for f in fields(self))
 
     __repr__ = __str__

@@ -11,7 +11,6 @@ from kcdo.errors import KcdoError
 Array = NDArray[np.floating]
 
 _SOLVE_COLUMNS = 512
-_POWER_ITERATIONS = 15
 
 
 class NotPositiveDefiniteError(KcdoError, np.linalg.LinAlgError):
@@ -52,11 +51,14 @@ class CholeskyFactor:
             return trsm(1.0, self._upper, half, side=1, trans_a=1, overwrite_b=1).T
         return _lapack("potrs", self._upper)(self._upper, B, lower=0)[0]
 
-    def largest_eigenvalue(self) -> float:
-        """Return the largest eigenvalue of A = UᵀU, by a few power iterations."""
+    def largest_eigenvalue(self, iterations: int = 15) -> float:
+        """Return the largest eigenvalue of A = UᵀU, by power iterations from the constant vector.
+
+        For kernel matrices, whose first eigenvector hardly changes sign, one or two are close.
+        """
         trmv: Any = get_blas_funcs("trmv", (self._upper,))
         vector = np.ones(len(self), dtype=self._upper.dtype)
-        for _ in range(_POWER_ITERATIONS):
+        for _ in range(iterations):
             vector /= np.linalg.norm(vector)
             vector = trmv(self._upper, trmv(self._upper, vector), trans=1)
         return float(np.linalg.norm(vector))

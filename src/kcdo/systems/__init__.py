@@ -6,7 +6,7 @@ Targets Y give the conditional mean, 1 the sum of the embedding weights, ℓ(Y, 
 embedding on the nodes of a reference measure.
 """
 
-from kcdo.systems.exact import ExactSystem, Queries
+from kcdo.systems.exact import Centres, ExactSystem, Queries
 from kcdo.systems.groups import Groups, effective_size
 from kcdo.systems.nystrom import NystromSums, NystromSystem, whitened_basis
 from kcdo.systems.options import Exact, Iterative, Nystrom, Solver, automatic, may_repeat
@@ -14,6 +14,7 @@ from kcdo.systems.options import Exact, Iterative, Nystrom, Solver, automatic, m
 System = ExactSystem | NystromSystem
 
 __all__ = [
+    "Centres",
     "Exact",
     "ExactSystem",
     "Groups",

@@ -29,7 +29,35 @@ _PRODUCT_BYTES = 1 << 26
 _MOST_JITTERS = 8
 
 
-class ExactSystem:
+class Centres:
+    """What predictions need of a system: its kernel at its centres."""
+
+    def __init__(self, kernel: Kernel, centres: NDArray, n_jobs: int | None = None) -> None:
+        self.kernel, self.centres, self.n_jobs = kernel, centres, n_jobs
+
+    @property
+    def n_centres(self) -> int:
+        """Number of columns of a section."""
+        return len(self.centres)
+
+    def section(self, queries: Queries) -> Array:
+        """Return k(x', centres), (Q, n), or its expectation for uncertain queries."""
+        return self.section_with_error(queries).values
+
+    def section_with_error(self, queries: Queries) -> Expectation:
+        """Return the section and the standard error of its expectation."""
+        if isinstance(queries, GaussianInput | SampleInput):
+            return expectation(self.kernel, self.centres, queries, n_jobs=self.n_jobs)
+        if self.centres.dtype == np.float32:
+            queries = queries.astype(np.float32)
+        return Expectation(cross_gram(self.kernel, queries, self.centres, n_jobs=self.n_jobs), 0.0)
+
+    def bare(self) -> "Centres":
+        """Return the centres alone, without factors or sums."""
+        return Centres(self.kernel, self.centres, self.n_jobs)
+
+
+class ExactSystem(Centres):
     """The ridge system A = K + (Σω) α diag(ω)⁻¹ on the distinct inputs.
 
     Parameters
@@ -65,10 +93,10 @@ class ExactSystem:
         if not (np.isfinite(alpha) and alpha > 0):
             raise InvalidInputError(f"alpha must be positive; got {alpha!r}.")
         solver = solver or Exact()
-        self.kernel, self.groups, self.alpha, self.n_jobs = kernel, groups, alpha, n_jobs
+        super().__init__(kernel, groups.points, n_jobs)
+        self.groups, self.alpha = groups, alpha
         self.ridge = groups.weights.sum() * alpha / groups.totals
         self.jitter = 0.0
-        self.centres = groups.points
         self.factor: CholeskyFactor | ConjugateGradients
         with progress.stage(f"{solver.name}, {len(self.centres)} distinct inputs"):
             if isinstance(solver, Iterative):
@@ -80,19 +108,6 @@ class ExactSystem:
                 if self.centres.dtype != object:
                     self.centres = self.centres.astype(solver.dtype, copy=False)
                 self.factor = self._factored()
-
-    @property
-    def n_centres(self) -> int:
-        """Number of columns of a section."""
-        return len(self.centres)
-
-    def section(self, queries: Queries) -> Array:
-        """Return k(x', centres), (Q, n), or its expectation for uncertain queries."""
-        return self.section_with_error(queries).values
-
-    def section_with_error(self, queries: Queries) -> Expectation:
-        """Return the section and the standard error of its expectation."""
-        return section_with_error(self.kernel, self.centres, queries, self.n_jobs)
 
     def coefficients(self, B: Array) -> Array:
         """Return A⁻¹ B̄, (n, k), for targets B (N, k)."""
@@ -136,7 +151,9 @@ class ExactSystem:
     def condition(self) -> float:
         """Return an estimate of the condition number: largest eigenvalue over least ridge."""
         if isinstance(self.factor, CholeskyFactor):
-            return self.factor.largest_eigenvalue() / float(self.ridge.min() + self.jitter)
+            return self.factor.largest_eigenvalue(iterations=1) / float(
+                self.ridge.min() + self.jitter
+            )
         return float((self.kernel.diag(self.centres).sum() + self.ridge.max()) / self.ridge.min())
 
     def _factored(self) -> CholeskyFactor:
@@ -154,17 +171,6 @@ class ExactSystem:
             f"the kernel matrix is not positive definite, even with {self.jitter:.1e} added to "
             "its diagonal: is the kernel positive definite? A larger alpha may help."
         )
-
-
-def section_with_error(
-    kernel: Kernel, centres: NDArray, queries: Queries, n_jobs: int | None
-) -> Expectation:
-    """Return k(x', centres), (Q, n), or its expectation with a standard error."""
-    if isinstance(queries, GaussianInput | SampleInput):
-        return expectation(kernel, centres, queries, n_jobs=n_jobs)
-    if centres.dtype == np.float32:
-        queries = queries.astype(np.float32)
-    return Expectation(cross_gram(kernel, queries, centres, n_jobs=n_jobs), 0.0)
 
 
 def _conjugate_gradients(

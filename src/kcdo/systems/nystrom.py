@@ -16,10 +16,9 @@ from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk
 
 from kcdo.errors import InvalidInputError
-from kcdo.inputs import Expectation
 from kcdo.kernels import Kernel, gram
 from kcdo.linalg import CholeskyFactor
-from kcdo.systems.exact import Queries, section_with_error
+from kcdo.systems.exact import Centres
 
 Array = NDArray[np.floating]
 
@@ -104,7 +103,7 @@ class NystromSums:
         return self.weight if self.counts else self.weight**2 / self.squared_weight
 
 
-class NystromSystem:
+class NystromSystem(Centres):
     """A ridge system on centres, solved from its sums.
 
     Parameters
@@ -131,7 +130,8 @@ class NystromSystem:
         *,
         n_jobs: int | None = None,
     ) -> None:
-        self.kernel, self.centres, self.alpha, self.n_jobs = kernel, centres, alpha, n_jobs
+        super().__init__(kernel, centres, n_jobs)
+        self.alpha = alpha
         self._white = basis
         lower = np.tril(sums.cross)
         full = lower + np.tril(lower, -1).T
@@ -139,15 +139,6 @@ class NystromSystem:
         self._least = sums.weight * alpha
         np.einsum("ii->i", matrix)[:] += self._least
         self.factor = CholeskyFactor(matrix)
-
-    @property
-    def n_centres(self) -> int:
-        """Number of columns of a section."""
-        return len(self.centres)
-
-    def section_with_error(self, queries: Queries) -> Expectation:
-        """Return k(x', centres), (Q, m), or its expectation with a standard error."""
-        return section_with_error(self.kernel, self.centres, queries, self.n_jobs)
 
     def condition(self) -> float:
         """Return an estimate of the condition number of the whitened system."""
