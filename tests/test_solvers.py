@@ -170,7 +170,7 @@ def test_the_report_of_every_structure(structure, reference):
     assert (0 < report.residual <= 1e-12) == (method == "iterative")
     width = solver.rank if method == "iterative" else n_distinct
     factor = (4 if solver == Exact("float32") else 8) * width * n_distinct
-    assert factor < report.memory <= factor + 8 * n_distinct * report.n_nodes
+    assert factor < report.memory <= factor + 8 * n_distinct * (report.n_nodes + 1)
     text = str(report)
     assert repr(report) == text
     assert f"method         {method}" in text
@@ -428,3 +428,13 @@ def test_options_are_values():
 def test_the_default_number_of_centres(n, expected):
     assert Nystrom().n_centres(n) == expected
     assert Nystrom(50).n_centres(n) == 50
+
+
+def test_a_fitted_exact_model_does_not_keep_the_factor():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (1500, 1))
+    model = kcdo.ConditionalDensityOperator(solver=kcdo.Exact()).fit(
+        X, np.sin(X[:, 0]) + rng.normal(size=1500)
+    )
+    assert len(pickle.dumps(model)) < 0.5 * 8 * 1500**2
+    assert model.report_.memory > 8 * 1500**2  # what the fit took

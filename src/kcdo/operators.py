@@ -55,8 +55,7 @@ class DensityOperator:
 
     system: Centres  # bare, unless the values need its factor
     output: Reconstruction
-    values: "_Matrix | _Weights"  # section (Q, centres) -> signed node values (Q, M)
-    weight_sums: Array  # (centres,)
+    values: "_Matrix | _Weights"  # section (Q, centres) -> node values (Q, M), Σ weights (Q,)
     marginal: Array  # (M,) density of Y
     layout: Layout
     positivity: Positivity
@@ -66,21 +65,17 @@ class DensityOperator:
         cls, system: ExactSystem, output: Reconstruction, Y: Array, positivity: Positivity
     ) -> "DensityOperator":
         """Solve for all observations; the filter acts on group means, not on observations."""
-        n_centres, n_nodes = system.n_centres, output.measure.n_nodes
-        ones = np.ones((n_centres, 1))
-        if 8 * n_centres * n_nodes > _LARGEST_MODEL:
-            omega = system.groups.weights
-            marginal = output.combine(omega[None], Y)[0]
-            weight_sums = system.factor.solve(ones)[:, 0]
-            values: _Matrix | _Weights = _Weights(system, output, Y.copy())
-        else:
-            means = mean_embeddings(system.groups, output, Y)
-            marginal = system.groups.totals @ means
-            targets, basis = narrow_factors(means)
-            solved = system.factor.solve(np.hstack([targets, ones]))  # all right-hand sides at once
-            values = _Matrix.of(output, solved[:, :-1], basis)
-            weight_sums = solved[:, -1]
-        return cls._made(system.bare(), output, values, weight_sums, marginal, positivity)
+        ones = np.ones((system.n_centres, 1))
+        if 8 * system.n_centres * output.measure.n_nodes > _LARGEST_MODEL:
+            marginal = output.combine(system.groups.weights[None], Y)[0]
+            weights = _Weights(system, output, Y.copy(), system.factor.solve(ones)[:, 0])
+            return cls._made(system, output, weights, marginal, positivity)
+        means = mean_embeddings(system.groups, output, Y)
+        targets, basis = narrow_factors(means)
+        solved = system.factor.solve(np.hstack([targets, ones]))  # all right-hand sides at once
+        matrix = _Matrix.of(output, solved, basis)
+        marginal = system.groups.totals @ means
+        return cls._made(system.bare(), output, matrix, marginal, positivity)
 
     @classmethod
     def streamed(
@@ -94,9 +89,9 @@ class DensityOperator:
     ) -> "DensityOperator":
         """Solve from sums over the data: of embeddings on the nodes, (m, M) and (M,)."""
         targets, basis = narrow_factors(targets)
-        values = _Matrix.of(output, system.coefficients(targets), basis)
-        weight_sums = system.coefficients(sums.ones[:, None])[:, 0]
-        return cls._made(system.bare(), output, values, weight_sums, marginal, positivity)
+        solved = system.coefficients(np.hstack([targets, sums.ones[:, None]]))
+        matrix = _Matrix.of(output, solved, basis)
+        return cls._made(system.bare(), output, matrix, marginal, positivity)
 
     @classmethod
     def _made(
@@ -104,7 +99,6 @@ class DensityOperator:
         system: Centres,
         output: Reconstruction,
         values: "_Matrix | _Weights",
-        weight_sums: Array,
         marginal: Array,
         positivity: Positivity,
     ) -> "DensityOperator":
@@ -116,7 +110,7 @@ class DensityOperator:
             )
         marginal = marginal / total
         layout = layout_of(output.measure, output.kernel.scales)
-        return cls(system, output, values, weight_sums, marginal, layout, positivity)
+        return cls(system, output, values, marginal, layout, positivity)
 
     @property
     def nbytes(self) -> int:
@@ -134,8 +128,8 @@ class DensityOperator:
                 stacklevel=2,
             )
         v = self.output.measure.weights
-        values: Array = self.values(section.values)
-        strength = np.maximum(section.values @ self.weight_sums, 0.0)
+        values, sums = self.values(section.values)
+        strength = np.maximum(sums, 0.0)
         integral = values @ v
         usable = (integral > 0) & (strength > 0)
         values /= np.where(usable, integral, 1.0)[:, None]
@@ -158,26 +152,32 @@ class DensityOperator:
 
 @dataclass(frozen=True, eq=False)
 class _Matrix:
-    """Node values as one matrix product, or as two narrow ones where the matrix allows it."""
+    """Node values as one matrix product, or as two narrow ones where the matrix allows it.
 
-    factors: tuple[Array, ...]  # (centres, M), or (centres, r) and (r, M)
+    The last column of the first factor gives the sum of the weights.
+    """
+
+    first: Array  # (centres, M + 1), or (centres, r + 1)
+    second: Array | None  # (r, M)
 
     @classmethod
     def of(cls, output: Reconstruction, solved: Array, basis: Array | None) -> "_Matrix":
         """Filter the embeddings ``solved @ basis``: only the rows of the basis, if there is one."""
-        if basis is None:
-            return cls((output.reconstruct(solved),))
-        return cls((np.ascontiguousarray(solved), output.reconstruct(basis)))
+        if basis is not None:
+            return cls(np.ascontiguousarray(solved), output.reconstruct(basis))
+        values = output.reconstruct(np.ascontiguousarray(solved[:, :-1]))
+        return cls(np.hstack([values, solved[:, -1:]]), None)
 
     @property
     def nbytes(self) -> int:
         """Memory of the matrices."""
-        return sum(factor.nbytes for factor in self.factors)
+        return self.first.nbytes + (0 if self.second is None else self.second.nbytes)
 
-    def __call__(self, section: Array) -> Array:
-        for factor in self.factors:
-            section = section @ factor
-        return section
+    def __call__(self, section: Array) -> tuple[Array, Array]:
+        product = section @ self.first
+        values = product[:, :-1]
+        values = values.copy() if self.second is None else values @ self.second
+        return values, product[:, -1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,15 +187,17 @@ class _Weights:
     system: ExactSystem
     output: Reconstruction
     Y: Array
+    weight_sums: Array  # (centres,)
 
     @property
     def nbytes(self) -> int:
         """Memory of the outputs."""
         return self.Y.nbytes
 
-    def __call__(self, section: Array) -> Array:
+    def __call__(self, section: Array) -> tuple[Array, Array]:
         weights = self.system.weights_of(section)
-        return self.output.reconstruct(self.output.combine(weights, self.Y))
+        values = self.output.reconstruct(self.output.combine(weights, self.Y))
+        return values, section @ self.weight_sums
 
 
 def mean_embeddings(groups: Groups, output: Reconstruction, Y: Array) -> Array:

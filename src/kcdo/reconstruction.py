@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,10 @@ class Reconstruction:
     def __post_init__(self) -> None:
         if not (np.isfinite(self.ridge) and self.ridge > 0):
             raise InvalidInputError(f"alpha_prime must be positive; got {self.ridge!r}.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # the factored inverse is found again when needed: it does not travel with the model
+        return {name: value for name, value in self.__dict__.items() if name != "_inverse"}
 
     def embed(self, Y: Array) -> Array:
         """Return ℓ(y_n, z_j), (N, M): the embeddings of the rows of Y on the nodes."""

@@ -16,7 +16,7 @@ from kcdo.parallel import ordered_map
 Array = NDArray[np.floating]
 Result = TypeVar("Result")
 
-_CHUNK_ELEMENTS = 1 << 20  # numbers held at a time by a thread: 8 MiB
+_CHUNK_ELEMENTS = 1 << 21  # numbers held at a time by a thread: 16 MiB
 _CACHE_ELEMENTS = 1 << 22
 _MATRIX_ELEMENTS = 1 << 23  # nodes x points evaluated at a time
 

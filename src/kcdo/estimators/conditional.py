@@ -60,7 +60,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
     kernel_y : kernel, optional
         Output kernel, a density: Gaussian (default), Laplace, Matern or products of those.
     reference : UniformBox, QuasiRandomBox or Sample, optional
-        Reference measure ρ; by default a grid around the outputs (up to 3-D), else the outputs.
+        Reference measure ρ; by default a grid around the outputs, beyond three dimensions
+        importance-weighted points near them.
     alpha, alpha_prime : float or scheme, optional
         Tikhonov parameters of the input and the output side.
     filter : Filter, optional

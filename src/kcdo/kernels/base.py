@@ -1,7 +1,7 @@
 """What a kernel is: an immutable value that fills blocks of a Gram matrix, and their algebra."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,9 +32,13 @@ class Kernel(ABC):
     def block(self, A: Array, B: Array) -> Array:
         """Return the new array k(a_i, b_j), (len(A), len(B)), computed by one thread."""
 
-    def fill(self, A: Array, B: Array, out: Array) -> None:
-        """Write one block of kernel values into ``out``."""
-        out[...] = self.block(A, B)
+    def filler(self, B: Array) -> Callable[[Array, Array], None]:
+        """Return a function (A, out) that writes k(A, B) into ``out``; B is prepared once."""
+
+        def fill(A: Array, out: Array) -> None:
+            out[...] = self.block(A, B)
+
+        return fill
 
     def __call__(self, A: ArrayLike, B: ArrayLike | None = None) -> Array:
         """Return the Gram matrix k(A, B), or the symmetric k(A, A); a vector is one column."""

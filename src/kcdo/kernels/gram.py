@@ -23,8 +23,8 @@ class BlockFunction(Protocol):
 
     thread_safe: bool
 
-    def fill(self, A: NDArray, B: NDArray, out: Array) -> None:
-        """Write k(a_i, b_j) into ``out``."""
+    def filler(self, B: NDArray) -> Callable[[NDArray, Array], None]:
+        """Return a function (A, out) that writes k(a_i, b_j) into ``out``."""
 
 
 def cross_gram(
@@ -98,16 +98,19 @@ def _fill(
     n_jobs: int | None,
 ) -> None:
     threshold = _FLUSH[out.dtype]
+    fillers = {c.start: (c.stop, kernel.filler(B[c])) for _, c in blocks[::-1]}
 
     def fill(block: tuple[slice, slice]) -> None:
         rows, columns = block
         values = out[rows, columns]
-        kernel.fill(A[rows], B[columns], values)
+        stop, filler = fillers[columns.start]
+        if stop != columns.stop:  # a block cut by the diagonal
+            filler = kernel.filler(B[columns])
+        filler(A[rows], values)
         if values.size and values.min() < threshold:  # rarely, so that the mask is seldom made
             values[np.abs(values) < threshold] = 0.0
 
-    task: Callable[[tuple[slice, slice]], None] = fill
-    run_threaded(task, blocks, n_jobs if kernel.thread_safe else 1)
+    run_threaded(fill, blocks, n_jobs if kernel.thread_safe else 1)
 
 
 def _cuts(n: int, size: int) -> list[slice]:

@@ -1,5 +1,6 @@
 """Kernels of the difference of two points: Gaussian, Laplace, Matérn, periodic, categorical."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,15 +30,30 @@ class Gaussian(ScaledKernel):
     def block(self, A: Array, B: Array) -> Array:
         """Return one block of kernel values."""
         out = np.empty((len(A), len(B)), dtype=A.dtype)
-        self.fill(A, B, out)
+        self.filler(B)(A, out)
         return out
 
-    def fill(self, A: Array, B: Array, out: Array) -> None:
-        """Write one block of kernel values into ``out``: a product and an exponential."""
-        scales = self.scales(A.shape[1])
-        if A.shape[1] <= _DIRECT_COLUMNS or not _gaussian_exponent(A, B, scales, out):
-            np.multiply(scaled_squared_distances(A, B, scales), -0.5, out=out)
-        np.exp(out, out=out)
+    def filler(self, B: Array) -> Callable[[Array, Array], None]:
+        """Return a function (A, out) that writes k(A, B): one product and one exponential.
+
+        -|a - b|²/2 = (a, -|a|²/2, 1)·(b, 1, -|b|²/2). The error of the product is absolute,
+        eps·|a|², which exp(·) turns into a relative one; where points lie so many scales apart
+        that it would be seen, or in few columns, differences are taken instead.
+        """
+        p = B.shape[1]
+        scales, centre = self.scales(p), B.mean(axis=0)
+        right = _augmented(B, centre, scales, norms_last=True)
+        near = p > _DIRECT_COLUMNS and -right[:, p + 1].min(initial=0.0) <= _FAR_APART
+
+        def fill(A: Array, out: Array) -> None:
+            left = _augmented(A, centre, scales, norms_last=False) if near else None
+            if left is None or -left[:, p].min(initial=0.0) > _FAR_APART:
+                np.multiply(scaled_squared_distances(A, B, scales), -0.5, out=out)
+            else:
+                np.matmul(left, right.T, out=out)
+            np.exp(out, out=out)
+
+        return fill
 
     def gaussian_expectation(self, X: Array, inputs: GaussianInput) -> Array:
         """``|S(S+Σ)⁻¹|^½ exp(-½ (x-m)ᵀ(S+Σ)⁻¹(x-m))``, S the squared scales (any covariance)."""
@@ -47,23 +63,13 @@ class Gaussian(ScaledKernel):
         return gain[:, None] * np.exp(-0.5 * exponent)
 
 
-def _gaussian_exponent(A: Array, B: Array, scales: Array, out: Array) -> bool:
-    """Write -|a - b|²/2 in one matrix product, (a, -|a|²/2, 1)·(b, 1, -|b|²/2).
-
-    Its error is absolute, eps·|a|², which exp(·) turns into a relative one: False, and nothing
-    written, where points lie so many scales apart that this would be seen.
-    """
+def _augmented(A: Array, centre: Array, scales: Array, *, norms_last: bool) -> Array:
+    """Return scaled differences from the centre, beside -|a|²/2 and 1 (in this or that order)."""
     p = A.shape[1]
-    centre = B.mean(axis=0)
-    left, right = np.ones((len(A), p + 2), A.dtype), np.ones((len(B), p + 2), A.dtype)
-    np.divide(A - centre, scales, out=left[:, :p], casting="same_kind")
-    np.divide(B - centre, scales, out=right[:, :p], casting="same_kind")
-    left[:, p] = -0.5 * np.einsum("ij,ij->i", left[:, :p], left[:, :p])
-    right[:, p + 1] = -0.5 * np.einsum("ij,ij->i", right[:, :p], right[:, :p])
-    if max(-left[:, p].min(), -right[:, p + 1].min()) > _FAR_APART:
-        return False
-    np.matmul(left, right.T, out=out)
-    return True
+    out = np.ones((len(A), p + 2), A.dtype)
+    np.divide(A - centre, scales, out=out[:, :p], casting="same_kind")
+    out[:, p + norms_last] = -0.5 * np.einsum("ij,ij->i", out[:, :p], out[:, :p])
+    return out
 
 
 def _diagonal_mahalanobis(
