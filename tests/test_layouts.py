@@ -409,3 +409,10 @@ def test_the_mixture_does_not_blur(d, n_nodes):
     error = density(layout, masses, points)[0] - truth(points)
     relative = np.sqrt(np.mean(error**2) / np.mean(truth(points) ** 2))
     assert relative < 0.1  # irregular nodes leave ripples
+
+
+def test_a_density_with_a_vanishing_rise_has_a_region():
+    """Differences of heights may be as small as numbers get."""
+    layout = GridLayout(Grid(np.zeros(1), np.ones(1), (4,)))
+    shape = layout.regions(np.array([[0.5, 0.5, 1e-308, 2e-308]]), 0.5)[0]
+    assert shape.volume == pytest.approx(0.375)  # the whole plateau

@@ -62,7 +62,8 @@ def _mass_above(knots: Array, heights: Array, level: Array) -> Array:
     bottom = np.minimum(heights[:, 1:], heights[:, :-1])
     t = level[:, None]
     rise = np.where(top > bottom, top - bottom, 1.0)
-    share = np.clip(np.where(top > bottom, (top - t) / rise, top >= t), 0.0, 1.0)
+    part = np.clip(top - t, 0.0, rise) / rise  # clipped first: a tiny rise must not overflow
+    share = np.where(top > bottom, part, top >= t)
     mean_height = 0.5 * (top + np.maximum(bottom, np.minimum(t, top)))
     return (share * mean_height) @ np.diff(knots)
 
