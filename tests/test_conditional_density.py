@@ -56,7 +56,7 @@ def fitted(waves):
 
 
 def test_the_dense_formula_literally(waves):
-    """Estimator against THEORY's formulas written with explicit inverses."""
+    """Estimator against the formulas of docs/theory.md written with explicit inverses."""
     X, Y = waves
     box = kcdo.UniformBox(-4.0, 4.0, nodes=120)
     model = kcdo.ConditionalDensityOperator(

@@ -88,7 +88,7 @@ def test_the_solution_solves_the_operator_equation():
     nodes = side.reconstruct(side.embed(Y))
     Cu = (nodes * measure.weights) @ gaussian_density(measure.nodes, points, scales)
     np.testing.assert_allclose(Cu + ridge * u, at_points, rtol=1e-9, atol=1e-12)
-    # the formula of THEORY, section 1
+    # the formula of docs/theory.md
     np.testing.assert_allclose(u, (at_points - Cu) / ridge, rtol=1e-8, atol=1e-10)
 
 
@@ -164,7 +164,7 @@ def test_integral_in_two_dimensions():
 
 
 def test_the_reconstruction_is_a_low_pass_filter():
-    """û(ω) = φ̂_w(ω) / (1 + a exp(σ²ω²/2)) for a Gaussian kernel (THEORY, section 2)."""
+    """û(ω) = φ̂_w(ω) / (1 + a exp(σ²ω²/2)) for a Gaussian kernel (docs/theory.md)."""
     sigma, ridge = 0.3, 0.02
     measure = Grid(np.array([-8.0]), np.array([8.0]), (240,))
     side = Reconstruction(measure, DensityKernel(Gaussian(sigma), 1), ridge)

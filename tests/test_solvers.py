@@ -21,7 +21,7 @@ def density(kernel, A, B):
 
 
 def dense_answer(model, X, Y, omega, Xq):
-    """Node densities by explicit inverses, of the ungrouped rows (THEORY, sections 1 and 3)."""
+    """Node densities by explicit inverses, of the ungrouped rows (docs/theory.md)."""
     k, ell = model.kernel_x, model.kernel_y
     Z, v = model._operator.output.measure.nodes, model._operator.output.measure.weights
     A = k(X, X) + omega.sum() * ALPHA * np.diag(1.0 / omega)

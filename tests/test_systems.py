@@ -153,7 +153,7 @@ def operator():
 
 
 def test_the_density_is_the_weighted_sum_of_reconstructed_bumps(operator):
-    """p̂ = Σ_j w_j T_j, normalised, with a little of the marginal (THEORY, section 3)."""
+    """p̂ = Σ_j w_j T_j, normalised, with a little of the marginal (docs/theory.md)."""
     op, X, Y, omega = operator
     Xq = X[:4] + 0.05
     v = op.output.measure.weights

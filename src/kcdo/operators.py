@@ -135,7 +135,7 @@ class DensityOperator:
         values /= np.where(usable, integral, 1.0)[:, None]
         values[~usable] = self.marginal
         values = make_positive(values, v, self.positivity)
-        # p = (s p̂ + δ q) / (s + δ): the marginal where no data are near (THEORY, section 3)
+        # p = (s p̂ + δ q) / (s + δ): the marginal where no data are near (docs/theory.md)
         own = strength / (strength + FALLBACK_WEIGHT)
         if isinstance(self.output.measure, Grid):  # equal weights: one factor per query
             values *= (own * v[0])[:, None]

@@ -59,7 +59,7 @@ class Sides:
 
 
 def heuristic(wishes: Wishes, groups: Groups, Y: Array) -> Sides:
-    """Choose by one factorisation (THEORY, section 5).
+    """Choose by one factorisation (docs/theory.md).
 
     Input scale by the median, α = 0.1 N^{-1/2}; s_r = sd of the leave-one-out residuals of the
     conditional mean, from the same factorisation; σ_y = 2 s_r N^{-1/(d+5)}; α' = 0.1; node

@@ -1,4 +1,4 @@
-"""From a signed function on the nodes to a density (THEORY, section 4)."""
+"""From a signed function on the nodes to a density (docs/theory.md)."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""E k(X, x') when the input x' is itself uncertain (THEORY, section 3)."""
+"""E k(X, x') when the input x' is itself uncertain (docs/theory.md)."""
 
 from functools import reduce
 

@@ -1,7 +1,7 @@
 """Spectral filters: regularised inverses of a positive operator, as functions of its eigenvalues.
 
 A filter is the shape only; its strength, the ridge, is an argument, so that the estimators can
-choose it. With C = C_ρ, S = D^{1/2} L_Z D^{1/2} and its eigenvalues λ (THEORY, section 1),
+choose it. With C = C_ρ, S = D^{1/2} L_Z D^{1/2} and its eigenvalues λ (docs/theory.md),
 
     u(Z) = D^{-1/2} g(S) D^{1/2} μ(Z),
     u(y) = g(0) μ(y) + ℓ(y, Z) D^{1/2} h(S) D^{1/2} μ(Z),   h(λ) = (g(λ) - g(0)) / λ,

@@ -127,7 +127,7 @@ class ExactSystem(Centres):
 
         With b̄ the group means and a = A⁻¹b̄, the residual of observation i in group u is
         (b_i - b̄_u) + λ_u a_u, and 1 - leverage is (1 - share_i) + share_i λ_u (A⁻¹)_uu:
-        nothing cancels (THEORY, section 3). Of a counted row one count is left out.
+        nothing cancels (docs/theory.md). Of a counted row one count is left out.
         """
         g = self.groups
         rows = np.arange(len(g.member_of)) if rows is None else rows
