@@ -8,7 +8,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from kcdo.errors import InvalidInputError
-from kcdo.parallel import blas_limit, run_threaded, thread_count
+from kcdo.parallel import blas_limit, ordered_map, run_threaded, scratch, thread_count
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
@@ -95,3 +95,15 @@ def test_overlapping_limits_are_all_given_back():
 def test_no_limit_leaves_blas_alone():
     with blas_limit(None):
         pass
+
+
+def test_workers_use_their_scratch_memory_again():
+    assert scratch((2, 3)) is None  # only workers have some
+
+    def addresses(_):
+        first = scratch((4, 5))
+        smaller = scratch((2, 3))
+        return first.shape, smaller.shape, first.ctypes.data == smaller.ctypes.data
+
+    for found in ordered_map(addresses, range(4), 2):
+        assert found == ((4, 5), (2, 3), True)

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from kcdo.errors import InvalidInputError
@@ -127,3 +129,17 @@ def ordered_map(
 
 def _mark() -> None:
     _worker.busy = True
+
+
+def scratch(shape: tuple[int, int]) -> NDArray[np.float64] | None:
+    """Return an array that this worker thread uses again and again; None outside of workers.
+
+    A large array fresh from the system costs more than filling it. What is returned holds until
+    the next call, and goes with the thread.
+    """
+    if not getattr(_worker, "busy", False):
+        return None
+    size = shape[0] * shape[1]
+    if getattr(_worker, "memory", np.empty(0)).size < size:
+        _worker.memory = np.empty(size)
+    return _worker.memory[:size].reshape(shape)

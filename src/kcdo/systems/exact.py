@@ -17,7 +17,7 @@ from kcdo.linalg import (
     grid_places,
     randomly_pivoted_cholesky,
 )
-from kcdo.parallel import thread_count
+from kcdo.parallel import scratch, thread_count
 from kcdo.progress import SILENT, Progress
 from kcdo.systems.groups import Groups
 from kcdo.systems.options import Exact, Iterative
@@ -50,7 +50,12 @@ class Centres:
             return expectation(self.kernel, self.centres, queries, n_jobs=self.n_jobs)
         if self.centres.dtype == np.float32:
             queries = queries.astype(np.float32)
-        return Expectation(cross_gram(self.kernel, queries, self.centres, n_jobs=self.n_jobs), 0.0)
+            return Expectation(
+                cross_gram(self.kernel, queries, self.centres, n_jobs=self.n_jobs), 0.0
+            )
+        out = scratch((len(queries), len(self.centres)))
+        values = cross_gram(self.kernel, queries, self.centres, out=out, n_jobs=self.n_jobs)
+        return Expectation(values, 0.0)
 
     def bare(self) -> "Centres":
         """Return the centres alone, without factors or sums."""
