@@ -13,6 +13,7 @@ from kcdo.linalg import (
     SpectralCutoff,
     Tikhonov,
 )
+from kcdo.linalg.cholesky import inverse_entries
 
 FILTERS = [Tikhonov(), IteratedTikhonov(1), IteratedTikhonov(4), SpectralCutoff(), PrintedForm()]
 ALL_FILTERS = pytest.mark.parametrize("filter", FILTERS, ids=repr)
@@ -39,13 +40,14 @@ def test_cholesky_solves_from_the_lower_triangle_alone(matrix):
     np.testing.assert_allclose(factor.solve(B[:, 0]), np.linalg.solve(matrix, B[:, 0]), rtol=1e-9)
 
 
-def test_diagonal_of_the_inverse_whole_and_in_parts(matrix, monkeypatch):
-    monkeypatch.setattr("kcdo.linalg.cholesky._SOLVE_COLUMNS", 3)
+def test_diagonal_of_the_inverse_whole_and_in_parts(matrix):
     factor = CholeskyFactor(matrix.copy())
     expected = np.diag(np.linalg.inv(matrix))
     np.testing.assert_allclose(factor.inverse_diagonal(), expected, rtol=1e-10)
     rows = np.array([5, 0, 16, 2, 5, 8, 11])
     np.testing.assert_allclose(factor.inverse_diagonal(rows), expected[rows], rtol=1e-10)
+    blocks = inverse_entries(factor.solve, len(factor), rows, columns=3)
+    np.testing.assert_allclose(blocks, expected[rows], rtol=1e-10)
 
 
 def test_largest_eigenvalue_by_power_iteration():

@@ -1,5 +1,6 @@
 """A Cholesky factor that is computed in place once and then solves many systems."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,6 @@ from scipy.linalg import get_blas_funcs, get_lapack_funcs
 from kcdo.errors import KcdoError
 
 Array = NDArray[np.floating]
-
-_SOLVE_COLUMNS = 512
 
 
 class NotPositiveDefiniteError(KcdoError, np.linalg.LinAlgError):
@@ -72,13 +71,21 @@ class CholeskyFactor:
         if rows is None:
             inverse, _ = _lapack("trtri", self._upper)(self._upper, lower=0)
             return np.array([inverse[i, i:] @ inverse[i, i:] for i in range(len(self))])
-        out = np.empty(len(rows), dtype=self._upper.dtype)
-        for start in range(0, len(rows), _SOLVE_COLUMNS):
-            part = rows[start : start + _SOLVE_COLUMNS]
-            units = np.zeros((len(self), len(part)), dtype=self._upper.dtype, order="F")
-            units[part, np.arange(len(part))] = 1.0
-            out[start : start + len(part)] = self.solve(units)[part, np.arange(len(part))]
-        return out
+        return inverse_entries(self.solve, len(self), rows)
+
+
+def inverse_entries(
+    solve: Callable[[Array], Array], n: int, rows: NDArray[np.integer], columns: int = 512
+) -> Array:
+    """Return entries of the diagonal of an (n, n) inverse: one solve each, a few at a time."""
+    out = np.empty(len(rows))
+    for start in range(0, len(rows), columns):
+        part = rows[start : start + columns]
+        each = np.arange(len(part))
+        units = np.zeros((n, len(part)))
+        units[part, each] = 1.0
+        out[start : start + len(part)] = solve(units)[part, each]
+    return out
 
 
 def _lapack(name: str, matrix: Array) -> Any:

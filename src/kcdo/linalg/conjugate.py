@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from kcdo.errors import AccuracyWarning
+from kcdo.linalg.cholesky import inverse_entries
 
 Array = NDArray[np.floating]
 
@@ -88,13 +89,7 @@ class ConjugateGradients:
     def inverse_diagonal(self, rows: NDArray[np.integer] | None = None) -> Array:
         """Return entries of the diagonal of the inverse: one solve each."""
         rows = np.arange(len(self)) if rows is None else rows
-        out = np.empty(len(rows))
-        for start in range(0, len(rows), _UNIT_COLUMNS):
-            part = rows[start : start + _UNIT_COLUMNS]
-            units = np.zeros((len(self), len(part)))
-            units[part, np.arange(len(part))] = 1.0
-            out[start : start + len(part)] = self.solve(units)[part, np.arange(len(part))]
-        return out
+        return inverse_entries(self.solve, len(self), rows, _UNIT_COLUMNS)
 
     def _precondition(self, R: Array) -> Array:
         """Return (F Fᵀ + diag(ridge))⁻¹ R by the Woodbury identity."""
