@@ -25,7 +25,7 @@ typecheck: $(VENV)/.installed-all,lint ## check the types
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed-all,rivals ## measure speed and rewrite the table of docs/benchmarks.md
-	$(BIN)/python benchmarks/speed.py --out docs/benchmarks.md
+	$(BIN)/python -m benchmarks.speed --out docs/benchmarks.md
 
 docs: $(VENV)/.installed-all,docs ## build the documentation into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

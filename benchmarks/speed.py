@@ -1,6 +1,6 @@
 """Speed and memory, as ratios measured in one run.
 
-    python benchmarks/speed.py [--quick] [--only NAME ...] [--out docs/benchmarks.md]
+    python -m benchmarks.speed [--quick] [--only NAME ...] [--out docs/benchmarks.md]
 
 Each case is measured beside the work it cannot avoid (LAPACK, BLAS, kernel values), or beside a
 peer, in alternation, and the medians are compared: absolute times of a shared machine mean little.
@@ -24,6 +24,7 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 import kcdo
+from experiments.pages import replace_table
 from kcdo.kernels import DensityKernel, cross_gram, gram, lower_gram
 from kcdo.measures import Grid
 from kcdo.reconstruction import Reconstruction
@@ -87,8 +88,8 @@ def peak_memory(code: str) -> float:
     """
     script = f"""
 import resource, sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from speed import *
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from benchmarks.speed import *
 {code}
 prepared = setup()
 def status(name):
@@ -451,9 +452,7 @@ def main() -> None:
     text = f"{table(rows)}\n\n{versions}"
     print(text)
     if arguments.out:
-        page = arguments.out.read_text()
-        start, end = page.index("<!-- table -->"), page.index("<!-- /table -->")
-        arguments.out.write_text(f"{page[:start]}<!-- table -->\n\n{text}\n\n{page[end:]}")
+        replace_table(arguments.out, text)
 
 
 if __name__ == "__main__":

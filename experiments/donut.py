@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kcdo
+from experiments.pages import replace_table
 from kcdo.kernels import DensityKernel, median_scales
 from kcdo.linalg import PrintedForm
 from kcdo.reconstruction import Reconstruction
@@ -126,9 +127,7 @@ def main() -> None:
     text = table(arguments.seeds)
     print(text)
     if arguments.out:
-        page = arguments.out.read_text()
-        start, end = page.index("<!-- table -->"), page.index("<!-- /table -->")
-        arguments.out.write_text(f"{page[:start]}<!-- table -->\n\n{text}\n\n{page[end:]}")
+        replace_table(arguments.out, text)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Speed, memory and accuracy, measured as ratios in one run."""
