@@ -4,6 +4,7 @@ from kcdo.kernels.base import Kernel, OnColumns, Product, ScaledKernel, Sum
 from kcdo.kernels.density import DensityKernel, with_output_sds
 from kcdo.kernels.expectation import expectation, gaussian_draws
 from kcdo.kernels.foreign import Adapter, as_kernel
+from kcdo.kernels.gradients import FreeScales
 from kcdo.kernels.gram import cross_gram, gram, lower_gram
 from kcdo.kernels.scales import median_scales, weighted_mean_sd, with_median_scales
 from kcdo.kernels.stationary import Categorical, Gaussian, Laplace, Matern, Periodic
@@ -12,6 +13,7 @@ __all__ = [
     "Adapter",
     "Categorical",
     "DensityKernel",
+    "FreeScales",
     "Gaussian",
     "Kernel",
     "Laplace",

@@ -5,12 +5,13 @@ from math import lgamma, log, pi
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 from scipy.special import ndtr
 
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.inputs import GaussianInput
 from kcdo.kernels.base import Array, Kernel, OnColumns, Product, ScaledKernel
-from kcdo.kernels.stationary import Gaussian, Laplace, Matern
+from kcdo.kernels.stationary import Gaussian, Laplace, Matern, scaled_squared_distances
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,14 @@ class DensityKernel(Kernel):
     def diag(self, A: Array) -> Array:
         """Return ℓ(a_i, a_i)."""
         return self.kernel.diag(A) / self.integral
+
+    def scale_slope(self, A: Array, B: Array) -> Array:
+        """Return dℓ(a_i, b_j)/dt when every scale grows as e^t."""
+        growth = np.full((len(A), len(B)), -float(self.dim))
+        for kernel, columns in self.parts():
+            growth += _log_slope(kernel, A[:, columns], B[:, columns])
+        growth *= self.block(A, B)
+        return growth
 
     def gaussian_expectation(self, X: Array, inputs: GaussianInput) -> Array | None:
         """Return the closed form of the kernel that was normalised, if it has one."""
@@ -171,6 +180,23 @@ def _variance_factor(kernel: ScaledKernel, d: int) -> float:
         return 2.0
     assert isinstance(kernel, Matern)
     return (kernel.smoothness + d / 2) / kernel.smoothness
+
+
+def _log_slope(kernel: ScaledKernel, A: Array, B: Array) -> Array:
+    """Return d(log k)/dt when every scale grows as e^t."""
+    scales = kernel.scales(A.shape[1])
+    if isinstance(kernel, Laplace):
+        return np.asarray(cdist(A / scales, B / scales, "cityblock"))
+    squared = scaled_squared_distances(A, B, scales)
+    if isinstance(kernel, Gaussian):
+        return squared
+    assert isinstance(kernel, Matern)
+    t = np.sqrt(2 * kernel.smoothness * squared)
+    if kernel.smoothness == 0.5:
+        return t
+    if kernel.smoothness == 1.5:
+        return t * t / (1.0 + t)
+    return t * t * (1.0 + t) / (3.0 + 3.0 * t + t * t)
 
 
 def _standard_cdf(kernel: Kernel, t: Array) -> NDArray:

@@ -47,6 +47,10 @@ class Filter(ABC):
         """Return the same for h(λ)."""
         return None
 
+    def ridge_derivative(self, eigenvalues: Array, ridge: float) -> Array | None:
+        """Return ∂g/∂ridge, or None where g is no smooth function of it."""
+        return None
+
 
 @dataclass(frozen=True)
 class Tikhonov(Filter):
@@ -77,6 +81,10 @@ class Tikhonov(Filter):
     def slope_powers(self, ridge: float) -> Sequence[float]:
         """H = -r / ridge."""
         return (-1.0 / ridge,)
+
+    def ridge_derivative(self, eigenvalues: Array, ridge: float) -> Array:
+        """Return -r²."""
+        return -1.0 / (eigenvalues + ridge) ** 2
 
 
 @dataclass(frozen=True)
@@ -117,6 +125,11 @@ class IteratedTikhonov(Filter):
     def slope_powers(self, ridge: float) -> Sequence[float]:
         """H = -Σ_i (times - i) ridge^{i-1} r^{i+1}."""
         return tuple(-(self.times - i) * ridge ** (i - 1) for i in range(self.times))
+
+    def ridge_derivative(self, eigenvalues: Array, ridge: float) -> Array:
+        """Return -times (ridge r)^{times - 1} r²."""
+        r = 1.0 / (eigenvalues + ridge)
+        return -self.times * (ridge * r) ** (self.times - 1) * r**2
 
 
 @dataclass(frozen=True)
@@ -174,3 +187,7 @@ class PrintedForm(Filter):
     def slope_powers(self, ridge: float) -> Sequence[float]:
         """H = r²."""
         return (0.0, 1.0)
+
+    def ridge_derivative(self, eigenvalues: Array, ridge: float) -> Array:
+        """Return -2 λ r³."""
+        return -2.0 * eigenvalues / (eigenvalues + ridge) ** 3

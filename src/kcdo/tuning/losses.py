@@ -1,0 +1,146 @@
+"""Losses of held-out node densities, with their derivatives.
+
+Node values u (N, M) are normalised, made positive as a prediction is, and scored at the output of
+their own row. Each loss returns its weighted mean and dL/du.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+
+from kcdo.distributions import layout_of, make_positive
+from kcdo.errors import InvalidInputError
+from kcdo.measures import Grid, Measure
+
+Array = NDArray[np.floating]
+
+_LEAST_INTEGRAL = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Scoring:
+    """Where and how held-out densities are scored.
+
+    Parameters
+    ----------
+    measure : Measure
+        Nodes of ρ.
+    Y : (N, d)
+        The outputs that were held out.
+    weights : (N,)
+        Weights of the rows.
+    scales : (d,)
+        Scales of the output kernel, for layouts on scattered nodes.
+    """
+
+    measure: Measure
+    Y: Array
+    weights: Array
+    scales: Array
+
+    @cached_property
+    def share(self) -> Array:
+        """Weights that sum to 1."""
+        return self.weights / self.weights.sum()
+
+    @cached_property
+    def readout(self) -> csr_matrix:
+        """Row i takes the density at y_i from the node densities of row i, (N, M)."""
+        bumps = layout_of(self.measure, self.scales).pdf_matrix(self.Y)
+        return csr_matrix(csr_matrix(bumps).T.multiply(self.measure.weights))
+
+    def at_outputs(self, density: Array) -> Array:
+        """Return p_i(y_i), (N,)."""
+        return np.asarray(self.readout.multiply(density).sum(axis=1)).ravel()
+
+
+class Loss(ABC):
+    """A loss of densities (N, M) on the nodes, to be made small."""
+
+    @abstractmethod
+    def of_density(self, scoring: Scoring, density: Array) -> tuple[Array, Array]:
+        """Return the loss of each row, (N,), and its derivative, (N, M)."""
+
+    def __call__(self, scoring: Scoring, values: Array) -> tuple[float, Array]:
+        """Return the mean loss of signed node values and dL/d(values)."""
+        density, back = positive_density(scoring.measure, values)
+        rows, gradient = self.of_density(scoring, density)
+        return float(scoring.share @ rows), back(scoring.share[:, None] * gradient)
+
+
+@dataclass(frozen=True)
+class LogScore(Loss):
+    """-log[(1 - ε) p(y) + ε q(y)], q uniform on the range of the nodes.
+
+    ε keeps a single row that no other predicts from ruling the choice.
+    """
+
+    epsilon: float = 0.01
+
+    def of_density(self, scoring: Scoring, density: Array) -> tuple[Array, Array]:
+        """Return the loss of each row and its derivative."""
+        nodes = scoring.measure.nodes
+        wide = 1.0 / float(np.prod(np.maximum(np.ptp(nodes, axis=0), 1e-300)))
+        mixed = (1.0 - self.epsilon) * scoring.at_outputs(density) + self.epsilon * wide
+        slope = -(1.0 - self.epsilon) / mixed
+        return -np.log(mixed), scoring.readout.multiply(slope[:, None]).toarray()
+
+
+@dataclass(frozen=True)
+class CdeLoss(Loss):
+    """∫p² - 2 p(y): the integrated squared error, up to a constant, without bias."""
+
+    def of_density(self, scoring: Scoring, density: Array) -> tuple[Array, Array]:
+        """Return the loss of each row and its derivative."""
+        v = scoring.measure.weights
+        rows = density**2 @ v - 2.0 * scoring.at_outputs(density)
+        return rows, 2.0 * density * v - 2.0 * scoring.readout.toarray()
+
+
+@dataclass(frozen=True)
+class CrpsLoss(Loss):
+    """∫ (F(t) - 1{y <= t})² dt on the nodes of a 1-D grid."""
+
+    def of_density(self, scoring: Scoring, density: Array) -> tuple[Array, Array]:
+        """Return the loss of each row and its derivative."""
+        grid = scoring.measure
+        if not isinstance(grid, Grid) or grid.dim != 1:
+            raise InvalidInputError("the CRPS needs one output on a grid: use the log score.")
+        h = grid.cell_volume
+        cdf = h * (np.cumsum(density, axis=1) - 0.5 * density)
+        excess = cdf - (grid.nodes[:, 0] >= scoring.Y)
+        rows = h * np.sum(excess**2, axis=1)
+        pulled = 2.0 * h * excess
+        after = np.cumsum(pulled[:, ::-1], axis=1)[:, ::-1] - 0.5 * pulled
+        return rows, h * after
+
+
+def positive_density(measure: Measure, values: Array):  # type: ignore[no-untyped-def]
+    """Return the positive densities of signed node values, and the pullback of derivatives.
+
+    u is divided by its integral and projected: max(p - τ, 0), where τ is the mean excess of the
+    nodes that stay. Rows without a positive integral are uniform, with derivative 0.
+    """
+    v = measure.weights
+    integral = values @ v
+    usable = integral > _LEAST_INTEGRAL
+    integral = np.where(usable, integral, 1.0)
+    signed = np.where(usable[:, None], values / integral[:, None], 1.0 / measure.total)
+    density = make_positive(signed, v, "project")
+    active = density > 0
+
+    def back(G: Array) -> Array:
+        kept = np.where(active, G, 0.0)
+        # τ moves by Σ_active v dp / Σ_active v
+        slope = kept.sum(axis=1) / np.maximum(active @ v, 1e-300)
+        signed_slope = np.where(active, G - slope[:, None] * v, 0.0)
+        along = np.sum(signed_slope * signed, axis=1)
+        out = (signed_slope - along[:, None] * v) / integral[:, None]
+        out[~usable] = 0.0
+        return out
+
+    return density, back
