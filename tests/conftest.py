@@ -1,8 +1,12 @@
-"""Shared by all tests: a fixed stream of random numbers, and repeatable hypothesis examples."""
+"""Shared by all tests: a fixed stream of random numbers, repeatable examples, real data."""
+
+import os
 
 import numpy as np
 import pytest
 from hypothesis import settings
+
+from kcdo.errors import DataNotFoundError
 
 settings.register_profile("kcdo", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("kcdo")
@@ -12,3 +16,18 @@ settings.load_profile("kcdo")
 def rng():
     """A random generator that starts at the same place in every test."""
     return np.random.default_rng(20200826)
+
+
+@pytest.fixture(scope="session")
+def real():
+    """Fetch a public data set from the folder that KCDO_DATA names; skip where it is not there."""
+    if not os.environ.get("KCDO_DATA"):
+        pytest.skip("KCDO_DATA does not name a folder of public data, see docs/datasets.md")
+
+    def fetch(function, *arguments, **options):
+        try:
+            return function(*arguments, download_if_missing=False, **options)
+        except DataNotFoundError as error:
+            pytest.skip(str(error))
+
+    return fetch

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kcdo.embeddings import GaussianEmbedding, MeanEmbedding, SampleEmbedding, mmd
     from kcdo.errors import (
         AccuracyWarning,
+        DataNotFoundError,
         InvalidInputError,
         InvalidTypeError,
         KcdoError,
@@ -60,6 +61,7 @@ _HOMES = {
     "embeddings": ("GaussianEmbedding", "MeanEmbedding", "SampleEmbedding", "mmd"),
     "errors": (
         "AccuracyWarning",
+        "DataNotFoundError",
         "InvalidInputError",
         "InvalidTypeError",
         "KcdoError",
@@ -105,6 +107,7 @@ __all__ = [
     "ConditionalDistribution",
     "ConditionalMeanOperator",
     "CorrectedScheme",
+    "DataNotFoundError",
     "DensityKernel",
     "DensityReconstruction",
     "Donut",

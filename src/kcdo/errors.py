@@ -21,6 +21,10 @@ class NotEnoughMemoryError(KcdoError, MemoryError):
     """The work would need more memory than there is; nothing was allocated."""
 
 
+class DataNotFoundError(KcdoError, FileNotFoundError):
+    """A data set is neither in the data folder nor could it be downloaded."""
+
+
 class KcdoWarning(UserWarning):
     """Base of every warning of kcdo."""
 
