@@ -7,6 +7,8 @@ the file is missing.
 
 from kcdo.datasets.classic import fetch_bone, fetch_geyser, fetch_lidar, fetch_mcycle
 from kcdo.datasets.donut import Donut, make_donut
+from kcdo.datasets.pems import fetch_pems_sf
+from kcdo.datasets.pems_files import PemsDays, read_pems_sf
 from kcdo.datasets.regression import fetch_uci_regression, standard_splits
 from kcdo.datasets.sources import data_folder
 from kcdo.datasets.terrain import fetch_mount_st_helens
@@ -18,6 +20,7 @@ from kcdo.datasets.traffic import (
 
 __all__ = [
     "Donut",
+    "PemsDays",
     "data_folder",
     "fetch_bone",
     "fetch_caltrans_hourly",
@@ -27,7 +30,9 @@ __all__ = [
     "fetch_mcycle",
     "fetch_metro_interstate",
     "fetch_mount_st_helens",
+    "fetch_pems_sf",
     "fetch_uci_regression",
     "make_donut",
+    "read_pems_sf",
     "standard_splits",
 ]
