@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kcdo._version import __version__
 
 if TYPE_CHECKING:
+    from kcdo import metrics
     from kcdo.datasets import Donut, make_donut
     from kcdo.distributions import ConditionalDistribution, HighestDensityRegion
     from kcdo.embeddings import GaussianEmbedding, MeanEmbedding, SampleEmbedding, mmd
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         InvalidTypeError,
         KcdoError,
         KcdoWarning,
+        MissingExtraError,
         NotEnoughMemoryError,
         SignedDensityError,
         SupportWarning,
@@ -66,6 +68,7 @@ _HOMES = {
         "InvalidTypeError",
         "KcdoError",
         "KcdoWarning",
+        "MissingExtraError",
         "NotEnoughMemoryError",
         "SignedDensityError",
         "SupportWarning",
@@ -94,6 +97,7 @@ _HOMES = {
     ),
     "linalg": ("IteratedTikhonov", "PrintedForm", "SpectralCutoff", "Tikhonov"),
     "measures": ("QuasiRandomBox", "Sample", "UniformBox"),
+    "metrics": (),  # used through the module: kcdo.metrics.crps
     "systems": ("Exact", "Iterative", "Nystrom"),
     "regularisation": ("CorrectedScheme", "PowerScheme", "PrintedScheme", "finite_sample_bound"),
 }
@@ -127,6 +131,7 @@ __all__ = [
     "Laplace",
     "Matern",
     "MeanEmbedding",
+    "MissingExtraError",
     "NotEnoughMemoryError",
     "Nystrom",
     "Periodic",
@@ -148,6 +153,7 @@ __all__ = [
     "__version__",
     "finite_sample_bound",
     "make_donut",
+    "metrics",
     "mmd",
     "reconstruct",
     "with_median_scales",

@@ -1,0 +1,48 @@
+"""How good predicted distributions are: proper scores, coverage and calibration.
+
+Every function takes distributions and the outputs that came true, one row per query. Scores return
+their mean, weighted by ``sample_weight``; with ``average=False`` the value of every query. Any
+object with the public methods of :class:`~kcdo.ConditionalDistribution` will do.
+
+Examples
+--------
+>>> import kcdo
+>>> from kcdo.metrics import crps, hpd_values, interval_coverage
+>>> X, Y = kcdo.make_donut(6, random_state=0)
+>>> model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X[::2], Y[::2])
+>>> dist = model.conditional(X[1::2])
+>>> height = dist.marginal(0)
+>>> 0.85 < interval_coverage(height, Y[1::2, 0], level=0.9) <= 1.0
+True
+>>> crps(height, Y[1::2, 0], average=False).shape
+(150,)
+>>> crps(height, Y[1::2, 0]) < 0.5
+True
+>>> hpd_values(dist, Y[1::2]).shape
+(150,)
+"""
+
+from kcdo.metrics.calibration import (
+    calibration_curve,
+    hpd_coverage,
+    hpd_values,
+    interval_coverage,
+    interval_width,
+    pit_values,
+)
+from kcdo.metrics.predictive import Predictive
+from kcdo.metrics.scores import cde_loss, crps, energy_score, log_score
+
+__all__ = [
+    "Predictive",
+    "calibration_curve",
+    "cde_loss",
+    "crps",
+    "energy_score",
+    "hpd_coverage",
+    "hpd_values",
+    "interval_coverage",
+    "interval_width",
+    "log_score",
+    "pit_values",
+]

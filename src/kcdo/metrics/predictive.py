@@ -1,0 +1,129 @@
+"""What the metrics ask of distributions, and what they share: chunks of queries, checks, means."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kcdo.errors import InvalidInputError
+from kcdo.validation import check_outputs, check_weights
+
+Array = NDArray[np.floating]
+Score = Any  # a float, or an array with one value per query for average=False
+
+POINTS = 512  # of equal mass, for integrals over a 1-D distribution
+_DRAWS = 1024  # the same for joint outputs
+_QUERIES = 256  # at a time: their cdf at each other's outputs is a small matrix
+
+
+class Predictive(Protocol):
+    """What the metrics ask of distributions: some methods of ``ConditionalDistribution``.
+
+    Where there are also ``crps(Y)`` and ``square_integral()``, exact and one value per query, these
+    are used instead of quadrature.
+    """
+
+    def __len__(self) -> int:
+        """Return the number of queries."""
+
+    def __getitem__(self, index: Any) -> "Predictive":
+        """Return some queries."""
+
+    def __iter__(self) -> Iterator["Predictive"]:
+        """Return the queries one by one."""
+
+    def pdf(self, y: ArrayLike) -> Array:
+        """Density of every query at every point."""
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """P(Y <= y) of every query at every point."""
+
+    def logpdf_pairs(self, Y: ArrayLike) -> Array:
+        """Log density of query i at Y[i]."""
+
+    def mean(self) -> Array:
+        """Conditional means."""
+
+    def quantile(self, q: ArrayLike) -> Array:
+        """Quantiles of every marginal."""
+
+    def interval(self, level: float) -> Array:
+        """Equal-tailed intervals."""
+
+    def hpd(self, level: float) -> list[Any]:
+        """Regions of highest density, with a method ``contains``."""
+
+    def sample(self, n: int, random_state: Any = None) -> Array:
+        """Draws."""
+
+    def marginal(self, dims: int) -> "Predictive":
+        """Distribution of one output."""
+
+
+def checked_outputs(dist: Predictive, Y: Any) -> Array:
+    """Outputs as (Q, d), checked against the distributions."""
+    outputs, _ = check_outputs(Y)
+    if len(outputs) != len(dist):
+        raise InvalidInputError(
+            f"Y must have one row per query: {len(dist)} queries, {len(outputs)} rows."
+        )
+    d = n_outputs(dist)
+    if outputs.shape[1] != d:
+        raise InvalidInputError(
+            f"Y must have as many columns as the distributions have outputs, {d}; got "
+            f"{outputs.shape[1]}."
+        )
+    return outputs
+
+
+def like(dist: Predictive, outputs: Array) -> Array:
+    """Outputs with the axes that the distributions use."""
+    return outputs[:, 0] if is_flat(dist) else outputs
+
+
+def is_flat(dist: Predictive) -> bool:
+    """Whether the outputs are scalars, without a trailing axis."""
+    return dist[:1].mean().ndim == 1
+
+
+def n_outputs(dist: Predictive) -> int:
+    """Return the number of outputs d."""
+    return int(np.prod(dist[:1].mean().shape[1:]))
+
+
+def by_chunks(
+    dist: Predictive, answer: Callable[[Predictive, slice], NDArray], size: int = _QUERIES
+) -> NDArray:
+    """Answers of consecutive chunks of queries, joined."""
+    parts = [slice(start, start + size) for start in range(0, len(dist), size)]
+    return np.concatenate([answer(dist[rows], rows) for rows in parts])
+
+
+def averaged(values: ArrayLike, sample_weight: Any, average: bool) -> Score:
+    """Return the weighted mean over the queries, or the values themselves."""
+    values = np.asarray(values)
+    if not average:
+        if sample_weight is not None:
+            raise InvalidInputError(
+                "sample_weight weights the mean: with average=False there is none to weight."
+            )
+        return values
+    weights = check_weights(sample_weight, len(values), least=1)
+    used = weights > 0  # 0 times an infinite score would be NaN
+    mean = np.average(values[used], axis=0, weights=weights[used])
+    return float(mean) if np.ndim(mean) == 0 else mean
+
+
+def densities_at_points(part: Predictive) -> Array:
+    """Density of every query at points of equal mass of its own, (Q, n): a quadrature of E."""
+    if n_outputs(part) == 1:
+        points = part.quantile(middles(POINTS))
+    else:
+        points = part.sample(_DRAWS, random_state=0)
+    return np.concatenate([one.pdf(own) for one, own in zip(part, points, strict=True)])
+
+
+def middles(n: int) -> Array:
+    """Return the middles of n equal parts of [0, 1]."""
+    return (np.arange(n) + 0.5) / n
