@@ -49,6 +49,15 @@ if TYPE_CHECKING:
     )
     from kcdo.linalg import IteratedTikhonov, PrintedForm, SpectralCutoff, Tikhonov
     from kcdo.measures import QuasiRandomBox, Sample, UniformBox
+    from kcdo.plotting import (
+        CalibrationDisplay,
+        DensityHeatmapDisplay,
+        ImportanceDisplay,
+        JointDensityDisplay,
+        ReportDisplay,
+        RidgelineDisplay,
+        plot_distribution,
+    )
     from kcdo.regularisation import (
         CorrectedScheme,
         PowerScheme,
@@ -98,6 +107,15 @@ _HOMES = {
     "linalg": ("IteratedTikhonov", "PrintedForm", "SpectralCutoff", "Tikhonov"),
     "measures": ("QuasiRandomBox", "Sample", "UniformBox"),
     "metrics": (),  # used through the module: kcdo.metrics.crps
+    "plotting": (
+        "CalibrationDisplay",
+        "DensityHeatmapDisplay",
+        "ImportanceDisplay",
+        "JointDensityDisplay",
+        "ReportDisplay",
+        "RidgelineDisplay",
+        "plot_distribution",
+    ),
     "systems": ("Exact", "Iterative", "Nystrom"),
     "regularisation": ("CorrectedScheme", "PowerScheme", "PrintedScheme", "finite_sample_bound"),
 }
@@ -106,12 +124,14 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "AccuracyWarning",
     "Adapter",
+    "CalibrationDisplay",
     "Categorical",
     "ConditionalDensityOperator",
     "ConditionalDistribution",
     "ConditionalMeanOperator",
     "CorrectedScheme",
     "DataNotFoundError",
+    "DensityHeatmapDisplay",
     "DensityKernel",
     "DensityReconstruction",
     "Donut",
@@ -121,10 +141,12 @@ __all__ = [
     "GaussianEmbedding",
     "GaussianInput",
     "HighestDensityRegion",
+    "ImportanceDisplay",
     "InvalidInputError",
     "InvalidTypeError",
     "IteratedTikhonov",
     "Iterative",
+    "JointDensityDisplay",
     "KcdoError",
     "KcdoWarning",
     "Kernel",
@@ -141,6 +163,8 @@ __all__ = [
     "Product",
     "QuasiRandomBox",
     "ReconstructedDensity",
+    "ReportDisplay",
+    "RidgelineDisplay",
     "Sample",
     "SampleEmbedding",
     "SampleInput",
@@ -155,6 +179,7 @@ __all__ = [
     "make_donut",
     "metrics",
     "mmd",
+    "plot_distribution",
     "reconstruct",
     "with_median_scales",
 ]

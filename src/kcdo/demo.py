@@ -17,7 +17,7 @@ from kcdo.distributions import ConditionalDistribution
 from kcdo.estimators import ConditionalDensityOperator
 from kcdo.kernels import Gaussian, Laplace
 from kcdo.measures import UniformBox
-from kcdo.plotting import donut_figure
+from kcdo.plotting.donut import donut_figure
 
 __all__ = ["run_demo"]
 

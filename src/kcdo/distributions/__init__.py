@@ -4,6 +4,7 @@ from kcdo.distributions.conditional import ConditionalDistribution, HighestDensi
 from kcdo.distributions.grid import GridLayout
 from kcdo.distributions.layouts import Array, Layout, as_points
 from kcdo.distributions.mixture import MixtureLayout
+from kcdo.distributions.picture import small_html, small_svg
 from kcdo.distributions.positivity import POSITIVITY, Positivity, make_positive
 from kcdo.measures import Grid, Measure
 
@@ -24,4 +25,6 @@ __all__ = [
     "as_points",
     "layout_of",
     "make_positive",
+    "small_html",
+    "small_svg",
 ]

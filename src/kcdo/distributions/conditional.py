@@ -3,15 +3,20 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from html import escape
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kcdo.distributions.layouts import Layout, as_points
+from kcdo.distributions.picture import small_html
 from kcdo.distributions.summary import Summary
 from kcdo.errors import InvalidInputError, KcdoWarning, SignedDensityError
 from kcdo.parallel import ordered_map
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Array = NDArray[np.floating]
 Result = TypeVar("Result")
@@ -235,6 +240,12 @@ class ConditionalDistribution:
         source = _MarginalSource(self._source, [c % d for c in columns])
         return ConditionalDistribution(source, flat=flat, rows=self._rows)
 
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw density curves, or contours of two outputs, as :func:`kcdo.plot_distribution`."""
+        from kcdo.plotting import plot_distribution  # an optional extra, above this layer
+
+        return plot_distribution(self, ax)
+
     def __getitem__(self, index: int | slice | NDArray) -> "ConditionalDistribution":
         rows = np.atleast_1d(self._rows[index])
         if not len(rows):
@@ -252,6 +263,12 @@ class ConditionalDistribution:
 
     def __repr__(self) -> str:
         return f"ConditionalDistribution({len(self)} queries, {self._layout.dim} outputs)"
+
+    def _repr_html_(self) -> str:
+        try:
+            return small_html(self)
+        except SignedDensityError:  # without quantiles there is no table
+            return f"<pre>{escape(repr(self))}</pre>"
 
     @property
     def _layout(self) -> Layout:

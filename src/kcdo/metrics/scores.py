@@ -158,7 +158,7 @@ def energy_score(
     dist: Predictive,
     Y: Any,
     *,
-    n_draws: int = 256,
+    n_draws: int = 128,
     random_state: int = 0,
     sample_weight: ArrayLike | None = None,
     average: bool = True,

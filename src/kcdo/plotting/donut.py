@@ -1,7 +1,6 @@
-"""Figures, drawn from plain arrays.
+"""The figure of the demonstration, drawn from plain arrays.
 
-Every function returns a ``matplotlib.figure.Figure`` that belongs to the caller: nothing is
-shown, and neither pyplot nor its backend is touched.
+Needs matplotlib when imported, so that the demonstration says so before it starts to work.
 """
 
 from __future__ import annotations
@@ -12,10 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.errors import MissingExtraError
+
 try:
     from matplotlib.figure import Figure
 except ImportError as error:
-    raise ImportError('Figures need an extra: pip install "kcdo[plots]"') from error
+    raise MissingExtraError('Figures need an extra: pip install "kcdo[plots]"') from error
 
 __all__ = ["donut_figure"]
 

@@ -1,0 +1,85 @@
+"""A quick look at predictions: curves for one output, contours for two."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kcdo.errors import InvalidInputError
+from kcdo.metrics.predictive import Predictive, n_outputs
+from kcdo.plotting.canvas import BLUE, INK, LINE_STYLES, PALETTE, axes_or_new, percent, tidy
+from kcdo.plotting.joint import JointDensityDisplay
+from kcdo.plotting.queries import one_output
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_CURVES = 8
+_TAIL = 0.002
+
+
+def plot_distribution(dist: Predictive, ax: "Axes | None" = None) -> "Axes":
+    """Draw predictions: of one output the density curves, of two the contours of one query.
+
+    One query is shaded where its 50 % and 90 % intervals are; of more than eight, eight evenly
+    spaced ones are drawn.
+
+    Parameters
+    ----------
+    dist : ConditionalDistribution
+        Predictions.
+    ax : matplotlib axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import kcdo
+    >>> X, Y = kcdo.make_donut(4, random_state=0)
+    >>> model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y[:, 0])
+    >>> ax = kcdo.plot_distribution(model.conditional([[0.0], [1.0]]))
+    >>> len(ax.lines)
+    2
+    """
+    d = n_outputs(dist)
+    if d > 2:
+        raise InvalidInputError(
+            f"no picture shows {d} outputs at once: choose some, as in dist.marginal([0, 1])."
+        )
+    if d == 2:
+        return JointDensityDisplay.from_distribution(dist, ax=ax).ax_
+    return _draw_curves(one_output(dist, 0)[0], axes_or_new(ax))
+
+
+def _draw_curves(dist: Predictive, ax: "Axes") -> "Axes":
+    n = len(dist)
+    chosen = np.unique(np.linspace(0, n - 1, min(n, _MOST_CURVES)).round().astype(int))
+    part = dist[chosen]
+    ends = part.quantile([_TAIL, 1.0 - _TAIL])
+    line = np.linspace(ends[:, 0].min(), ends[:, 1].max(), 500)
+    for k, (i, density) in enumerate(zip(chosen, part.pdf(line), strict=True)):
+        style = LINE_STYLES[0 if k < len(LINE_STYLES) else 1]
+        label = f"query {i}" if n > 1 else None
+        ax.plot(line, density, color=PALETTE[k], linestyle=style, label=label)
+    if n == 1:
+        _shade_intervals(part, ax)
+    elif n > len(chosen):
+        ax.set_title(f"{len(chosen)} of {n} queries", fontsize="medium")
+    ax.set(xlabel="y", ylabel="density", xlim=(line[0], line[-1]))
+    ax.set_ylim(bottom=0.0)
+    ax.legend(fontsize="small", frameon=False)
+    tidy(ax)
+    return ax
+
+
+def _shade_intervals(one: Predictive, ax: "Axes") -> None:
+    for level, alpha in ((0.9, 0.2), (0.5, 0.35)):
+        low, high = one.interval(level)[0]
+        inside = np.linspace(low, high, 300)
+        label = f"{percent(level)} interval"
+        heights = one.pdf(inside)[0]
+        ax.fill_between(inside, heights, color=BLUE, alpha=alpha, linewidth=0, label=label)
+    median = one.quantile(0.5)[0]
+    ax.vlines(median, 0.0, one.pdf([median])[0], color=INK, linewidth=1.0, label="median")

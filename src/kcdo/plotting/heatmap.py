@@ -1,0 +1,323 @@
+"""The density of one output over one input, as a heat map."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.signal import find_peaks
+
+from kcdo.errors import InvalidInputError
+from kcdo.metrics.predictive import Predictive
+from kcdo.plotting.canvas import (
+    DENSITY_COLOURS,
+    INK,
+    LINE_STYLES,
+    VERMILION,
+    axes_or_new,
+    percent,
+)
+from kcdo.plotting.queries import (
+    Column,
+    held_label,
+    input_names,
+    numbers,
+    one_output,
+    place_of,
+    resting_values,
+    sweep,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection, QuadMesh
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+Array = NDArray[np.floating]
+
+_TAIL = 0.002  # mass of each query that may lie beyond either end of the picture
+_LEAST_PROMINENCE = 0.1  # of a mode, relative to the highest density of its query
+_TOP = 0.1  # share of the height of a peak that counts as its top
+
+
+class DensityHeatmapDisplay:
+    """Heat map of p(y|x) over one input, with data, intervals and modes.
+
+    Make it with :meth:`from_estimator` or :meth:`from_distribution`, draw it again with
+    :meth:`plot`.
+
+    Parameters
+    ----------
+    x : array of shape (n,)
+        Values of the input.
+    y : array of shape (m,)
+        Values of the output.
+    density : array of shape (n, m)
+        p(y|x).
+    median : array of shape (n,)
+        Conditional median.
+    intervals : mapping of float to array of shape (n, 2)
+        Equal-tailed intervals by level.
+    modes : array of shape (k, 2)
+        Places (x, y) of local maxima of the density in y: the middles of the top tenths of peaks.
+    data : array of shape (N, 2), optional
+        Observed (x, y).
+    input_name, output_name : str
+        Labels of the axes.
+    title : str
+        Where other inputs are held.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+    figure_ : matplotlib.figure.Figure
+    mesh_ : matplotlib.collections.QuadMesh
+    lines_ : list of matplotlib.lines.Line2D
+        Median, then the two ends of each interval.
+    modes_ : matplotlib.lines.Line2D
+    points_ : matplotlib.collections.PathCollection or None
+    """
+
+    ax_: "Axes"
+    figure_: "Figure"
+    mesh_: "QuadMesh"
+    lines_: "list[Line2D]"
+    modes_: "Line2D"
+    points_: "PathCollection | None"
+
+    def __init__(
+        self,
+        *,
+        x: Array,
+        y: Array,
+        density: Array,
+        median: Array,
+        intervals: Mapping[float, Array],
+        modes: Array,
+        data: Array | None = None,
+        input_name: str = "x",
+        output_name: str = "y",
+        title: str = "",
+    ) -> None:
+        self.x, self.y, self.density = x, y, density
+        self.median, self.intervals, self.modes = median, intervals, modes
+        self.data = data
+        self.input_name, self.output_name, self.title = input_name, output_name, title
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        feature: Column = 0,
+        output: Column = 0,
+        at: Mapping[Column, Any] | None = None,
+        intervals: Sequence[float] = (0.5, 0.9),
+        resolution: tuple[int, int] = (200, 250),
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Draw the density of an output over one input of a fitted model.
+
+        Parameters
+        ----------
+        estimator : ConditionalDensityOperator
+            A fitted model.
+        X : array or data frame of shape (N, p)
+            Inputs: they give the range of the feature and where the other inputs rest.
+        y : array or data frame of shape (N,) or (N, d), optional
+            Outputs, drawn as points.
+        feature, output : int or str
+            The input across and the output upwards, by position or name.
+        at : mapping, optional
+            Values at which other inputs are held, by name or position; by default an observed
+            median, or the most frequent category.
+        intervals : sequence of float
+            Levels of the equal-tailed intervals.
+        resolution : (int, int)
+            Number of values across and upwards.
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        DensityHeatmapDisplay
+
+        Examples
+        --------
+        >>> import kcdo
+        >>> X, Y = kcdo.make_donut(4, random_state=0)
+        >>> model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y[:, 0])
+        >>> display = kcdo.DensityHeatmapDisplay.from_estimator(model, X, Y[:, 0])
+        >>> display.ax_.get_xlabel(), display.ax_.get_ylabel()
+        ('x', 'y')
+        """
+        names = input_names(X)
+        place = place_of(feature, names, "input")
+        observed = numbers(X, place)
+        values = np.linspace(observed.min(), observed.max(), resolution[0])
+        resting = resting_values(X, place, at)
+        dist = estimator.conditional(sweep(X, place, values, resting))
+        single, output_name, outputs = one_output(dist, output, y)
+        return cls.from_distribution(
+            single,
+            values,
+            data=None if outputs is None else (observed, outputs),
+            intervals=intervals,
+            resolution=resolution[1],
+            input_name=names[place],
+            output_name=output_name,
+            title=held_label(X, resting),
+            ax=ax,
+        )
+
+    @classmethod
+    def from_distribution(
+        cls,
+        dist: Predictive,
+        x: ArrayLike,
+        *,
+        data: tuple[ArrayLike, ArrayLike] | None = None,
+        intervals: Sequence[float] = (0.5, 0.9),
+        resolution: int = 250,
+        input_name: str = "x",
+        output_name: str = "y",
+        title: str = "",
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Draw distributions of one output, whose queries are values of x.
+
+        Parameters
+        ----------
+        dist : ConditionalDistribution
+            Predictions of one output.
+        x : array of shape (Q,)
+            The value of the input of each query, ascending.
+        data : (x, y), optional
+            Observed inputs and outputs, drawn as points.
+        intervals, ax
+            As in :meth:`from_estimator`.
+        resolution : int
+            Number of values upwards.
+        input_name, output_name : str
+            Labels of the axes.
+        title : str
+            Where other inputs are held.
+
+        Returns
+        -------
+        DensityHeatmapDisplay
+        """
+        values = np.asarray(x, dtype=float)
+        if values.shape != (len(dist),) or np.any(np.diff(values) <= 0):
+            raise InvalidInputError(
+                f"x must hold {len(dist)} ascending values, one per query; got shape "
+                f"{values.shape}."
+            )
+        if values.size < 2:
+            raise InvalidInputError("a heat map needs at least 2 queries; got 1.")
+        dist, _, _ = one_output(dist, 0)
+        points = None if data is None else np.column_stack([np.ravel(part) for part in data])
+        line = _output_line(dist, points, resolution)
+        density = dist.pdf(line)
+        display = cls(
+            x=values,
+            y=line,
+            density=density,
+            median=dist.quantile(0.5),
+            intervals={level: dist.interval(level) for level in sorted(intervals)},
+            modes=_local_modes(values, line, density),
+            data=points,
+            input_name=input_name,
+            output_name=output_name,
+            title=title,
+        )
+        return display.plot(ax=ax)
+
+    def plot(self, ax: "Axes | None" = None, *, colorbar: bool = True) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        colorbar : bool
+            Whether to add the scale of the density.
+
+        Returns
+        -------
+        DensityHeatmapDisplay
+            Itself, with ``ax_`` and ``figure_``.
+        """
+        self.ax_ = ax = axes_or_new(ax)
+        self.figure_ = ax.figure  # type: ignore[assignment]
+        from matplotlib.colors import PowerNorm
+
+        self.mesh_ = ax.pcolormesh(
+            self.x,
+            self.y,
+            self.density.T,
+            norm=PowerNorm(0.5, vmin=0.0),  # else one sharp place would make all others white
+            cmap=DENSITY_COLOURS,
+            shading="nearest",
+            rasterized=True,
+        )
+        self.points_ = None
+        if self.data is not None:
+            self.points_ = self._draw_data(ax)
+        self.lines_ = self._draw_lines(ax)
+        (self.modes_,) = ax.plot(
+            *self.modes.T, ".", color=VERMILION, markersize=2.5, label="modes", zorder=4
+        )
+        ax.set(xlabel=self.input_name, ylabel=self.output_name)
+        ax.set_title(self.title, fontsize="medium")
+        ax.set_xlim(self.x[0], self.x[-1])
+        ax.set_ylim(self.y[0], self.y[-1])
+        if colorbar:
+            label = f"p({self.output_name} | {self.input_name})"
+            self.figure_.colorbar(self.mesh_, ax=ax, label=label, pad=0.02)
+        ax.legend(loc="best", fontsize="small", framealpha=0.8, markerscale=2.5)
+        return self
+
+    def _draw_data(self, ax: "Axes") -> "PathCollection":
+        assert self.data is not None
+        alpha = float(np.clip(60.0 / np.sqrt(len(self.data)) / 4.0, 0.15, 0.6))
+        style: dict[str, Any] = {"s": 6, "color": INK, "alpha": alpha, "linewidths": 0}
+        return ax.scatter(*self.data.T, **style, zorder=2, label="data")
+
+    def _draw_lines(self, ax: "Axes") -> "list[Line2D]":
+        lines = ax.plot(self.x, self.median, color=INK, linewidth=1.6, label="median", zorder=3)
+        for style, (level, ends) in zip(LINE_STYLES[1:] * 9, self.intervals.items(), strict=False):
+            drawn = ax.plot(self.x, ends, color=INK, linestyle=style, linewidth=1.0, zorder=3)
+            drawn[0].set_label(f"{percent(level)} interval")
+            lines += drawn
+        return lines
+
+
+def _output_line(dist: Predictive, data: Array | None, n: int) -> Array:
+    """Values of the output that show all but the tails of every query, and the data."""
+    ends = dist.quantile([_TAIL, 1.0 - _TAIL])
+    low, high = ends[:, 0].min(), ends[:, 1].max()
+    if data is not None:
+        low, high = min(low, data[:, 1].min()), max(high, data[:, 1].max())
+    margin = 0.02 * (high - low)
+    return np.linspace(low - margin, high + margin, n)
+
+
+def _local_modes(x: Array, y: Array, density: Array) -> Array:
+    """Places (x, y) of the local maxima of each row that stand out, (k, 2).
+
+    A density that is linear between nodes peaks at nodes; the middle of the top of the peak moves
+    smoothly with x instead.
+    """
+    found = []
+    for value, row in zip(x, np.pad(density, ((0, 0), (1, 1))), strict=True):
+        peaks, _ = find_peaks(row, prominence=_LEAST_PROMINENCE * row.max())
+        for peak in peaks:
+            low = np.flatnonzero(row < (1.0 - _TOP) * row[peak])
+            after = np.searchsorted(low, peak)
+            top = slice(low[after - 1] + 1, low[after])  # the padding is low on either side
+            found.append((value, np.average(y[top.start - 1 : top.stop - 1], weights=row[top])))
+    return np.array(found, dtype=float).reshape(-1, 2)

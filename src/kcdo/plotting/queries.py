@@ -1,0 +1,161 @@
+"""Queries that vary some inputs and hold the others, and the names of inputs and outputs."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.errors import InvalidInputError
+from kcdo.metrics.predictive import Predictive, is_flat, n_outputs
+from kcdo.validation import category_columns, check_outputs, column_names
+
+Array = NDArray[np.floating]
+Column = int | str
+
+
+def input_names(X: Any) -> list[str]:
+    """Return the names of the columns of X: of a frame its own, else x, or x0, x1, ..."""
+    names = column_names(X)
+    if names is not None:
+        return names
+    width = len(_columns(X))
+    return ["x"] if width == 1 else [f"x{i}" for i in range(width)]
+
+
+def output_names(dist: Predictive, Y: Any = None) -> list[str]:
+    """Return the names of the outputs: of a frame or series its own, else y, or y0, y1, ..."""
+    d = n_outputs(dist)
+    names = column_names(Y)
+    if names is None and d == 1 and getattr(Y, "name", None):
+        names = [str(Y.name)]
+    if names is not None and len(names) == d:
+        return names
+    return ["y"] if d == 1 else [f"y{i}" for i in range(d)]
+
+
+def place_of(column: Column, names: Sequence[str], what: str) -> int:
+    """Return the position of a column given by name or position."""
+    if isinstance(column, str):
+        if column not in names:
+            raise InvalidInputError(f"no {what} is called {column!r}; there are {list(names)}.")
+        return list(names).index(column)
+    if isinstance(column, bool) or not isinstance(column, int | np.integer):
+        raise InvalidInputError(f"{what} must be a name or a position; got {column!r}.")
+    if not -len(names) <= column < len(names):
+        raise InvalidInputError(f"{what} {column} does not exist: there are {len(names)}.")
+    return int(column) % len(names)
+
+
+def one_output(
+    dist: Predictive, output: Column, Y: Any = None
+) -> tuple[Predictive, str, Array | None]:
+    """Return the distribution, the name and the data of one output."""
+    names = output_names(dist, Y)
+    place = place_of(output, names, "output")
+    data = None if Y is None else check_outputs(Y)[0]
+    if data is not None and data.shape[1] != len(names):
+        raise InvalidInputError(
+            f"the distributions have {len(names)} outputs, the data {data.shape[1]} columns."
+        )
+    column = None if data is None else data[:, place]
+    return (dist if is_flat(dist) else dist.marginal(place)), names[place], column
+
+
+def numbers(X: Any, place: int) -> Array:
+    """Return a column of X as numbers, or raise an error that names it."""
+    name = input_names(X)[place]
+    if not _is_numeric(X, place):
+        raise InvalidInputError(
+            f"input {name!r} is not numeric, so nothing lies between its values: show them with "
+            "kcdo.RidgelineDisplay."
+        )
+    return np.asarray(_columns(X)[place], dtype=float)
+
+
+def resting_values(X: Any, place: int, at: Mapping[Column, Any] | None) -> dict[int, Any]:
+    """Return where every column but one is held, by position.
+
+    That is at ``at``, else at an observed median, or the most frequent category.
+    """
+    names = input_names(X)
+    held = {place_of(k, names, "input"): v for k, v in (at or {}).items()}
+    if place in held:
+        raise InvalidInputError(f"input {names[place]!r} is varied; `at` must not hold it.")
+    others = [i for i in range(len(names)) if i != place]
+    return {i: held[i] if i in held else _typical(X, i) for i in others}
+
+
+def sweep(X: Any, place: int, values: Array, resting: Mapping[int, Any]) -> Any:
+    """Return queries of the kind of X, where one column takes the values and the others rest."""
+    width = len(input_names(X))
+    return _table(
+        X, [list(values) if i == place else [resting[i]] * len(values) for i in range(width)]
+    )
+
+
+def held_label(X: Any, resting: Mapping[int, Any]) -> str:
+    """Return the held inputs as words; empty where there are none or too many to read."""
+    if not 0 < len(resting) <= 4:
+        return f"{len(resting)} other inputs held" if resting else ""
+    names = input_names(X)
+    return "at " + ", ".join(f"{names[i]} = {_short(v)}" for i, v in resting.items())
+
+
+def row_labels(X: Any) -> list[str]:
+    """Return a label for each row, of the columns that differ between rows."""
+    names, columns = input_names(X), [np.asarray(c).tolist() for c in _columns(X)]
+    rows = list(zip(*columns, strict=True))
+    varied = [i for i, column in enumerate(columns) if len(set(column)) > 1]
+    shown = varied or list(range(len(names)))
+    if len(shown) > 3:
+        return [f"query {i}" for i in range(len(rows))]
+    return [", ".join(f"{names[i]} = {_short(row[i])}" for i in shown) for row in rows]
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, int | float) else str(value)
+
+
+def _columns(X: Any) -> list[Any]:
+    if column_names(X) is not None:
+        return [X[name] for name in X.columns]
+    array = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
+    if array.ndim != 2:
+        raise InvalidInputError(f"X must be a table of inputs, (N, p); got shape {array.shape}.")
+    return list(array.T)
+
+
+def _is_numeric(X: Any, place: int) -> bool:
+    if place in category_columns(X):
+        return False
+    try:
+        np.asarray(_columns(X)[place], dtype=float)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _typical(X: Any, place: int) -> Any:
+    """Return an observed median, so that codes of categories stay codes; or the commonest value."""
+    if _is_numeric(X, place):
+        return np.quantile(numbers(X, place), 0.5, method="inverted_cdf")
+    values = np.asarray(_columns(X)[place]).tolist()
+    return Counter(values).most_common(1)[0][0]
+
+
+def _table(X: Any, columns: list[list[Any]]) -> Any:
+    """Return columns as a table of the kind of X."""
+    if column_names(X) is None:
+        kinds = [_is_numeric(X, i) for i in range(len(columns))]
+        pairs = zip(columns, kinds, strict=True)
+        return np.column_stack([np.array(c, dtype=float if k else object) for c, k in pairs])
+    table = {}
+    for i, (name, values) in enumerate(zip(X.columns, columns, strict=True)):
+        like = X[name]
+        kind = None if _is_numeric(X, i) else like.dtype
+        # pandas takes Series(values), polars Series(name, values)
+        made = (values,) if hasattr(X, "iloc") else (name, values)
+        table[name] = type(like)(*made, dtype=kind)
+    return type(X)(table)
