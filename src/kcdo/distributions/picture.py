@@ -162,7 +162,7 @@ def _tick_labels(low: float, high: float, left: float, width: float, height: flo
 def _round_numbers(low: float, high: float) -> list[float]:
     """A few multiples of 1, 2 or 5 times a power of ten, well inside [low, high]."""
     span = high - low
-    rough = span / 4.0
+    rough = span / 5.0
     unit = 10.0 ** floor(log10(rough))
     step = unit * next(factor for factor in (1, 2, 5, 10) if factor * unit >= rough)
     first, last = np.ceil((low + 0.04 * span) / step), np.floor((high - 0.04 * span) / step)
