@@ -37,3 +37,7 @@ class SupportWarning(KcdoWarning):
 
 class AccuracyWarning(KcdoWarning):
     """A numerical approximation is coarser than usual; the message says how to refine it."""
+
+
+class DiscreteOutputWarning(KcdoWarning):
+    """An output takes few values only: densities of it are blurred, log scores mean little."""

@@ -2,19 +2,38 @@
 
 import warnings
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from kcdo.distributions import ConditionalDistribution, Layout, Positivity, layout_of, make_positive
+from kcdo.distributions import (
+    Batch,
+    ConditionalDistribution,
+    Layout,
+    NodeBatch,
+    Positivity,
+    TransformedBatch,
+    layout_of,
+    make_positive,
+)
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.errors import AccuracyWarning, InvalidInputError
 from kcdo.kernels import Kernel
 from kcdo.linalg import narrow_factors
 from kcdo.measures import Grid
 from kcdo.reconstruction import Reconstruction
-from kcdo.systems import Centres, ExactSystem, Groups, NystromSums, NystromSystem, Queries
+from kcdo.systems import (
+    Centres,
+    ExactSystem,
+    Groups,
+    NystromRows,
+    NystromSums,
+    NystromSystem,
+    Queries,
+)
+from kcdo.transforms import Transform
 
 Array = NDArray[np.floating]
 
@@ -78,6 +97,23 @@ class DensityOperator:
         return cls._made(system.bare(), output, matrix, marginal, positivity)
 
     @classmethod
+    def of_rows(
+        cls,
+        system: ExactSystem | NystromRows,
+        output: Reconstruction,
+        Y: Array,
+        positivity: Positivity,
+    ) -> "DensityOperator":
+        """Solve for all observations, which are at hand."""
+        if isinstance(system, ExactSystem):
+            return cls.exact(system, output, Y, positivity)
+        embedded = np.hstack([output.embed(Y), np.ones((len(Y), 1))])
+        solved = system.coefficients(embedded)
+        marginal = system.row_weights @ embedded[:, :-1]
+        matrix = _Matrix.of(output, solved, None)
+        return cls._made(system.bare(), output, matrix, marginal, positivity)
+
+    @classmethod
     def streamed(
         cls,
         system: NystromSystem,
@@ -127,8 +163,11 @@ class DensityOperator:
                 AccuracyWarning,
                 stacklevel=2,
             )
+        return self.masses_of(*self.values(section.values))
+
+    def masses_of(self, values: Array, sums: Array) -> Array:
+        """Return node masses from signed node values (Q, M), overwritten, and Σ weights (Q,)."""
         v = self.output.measure.weights
-        values, sums = self.values(section.values)
         strength = np.maximum(sums, 0.0)
         integral = values @ v
         usable = (integral > 0) & (strength > 0)
@@ -145,9 +184,28 @@ class DensityOperator:
         values += np.outer(1.0 - own, self.marginal * v)
         return values
 
-    def conditional(self, queries: Queries, *, flat: bool) -> ConditionalDistribution:
-        """Return the distributions of the queries; ``flat`` drops the output axis."""
-        return ConditionalDistribution(_QuerySource(self, queries), flat=flat)
+    def batch(self, queries: Queries) -> NodeBatch:
+        """Return the distributions of the queries."""
+        return NodeBatch(self.layout, self.masses(queries))
+
+    def width(self, queries: Queries) -> int:
+        """Return the numbers held for each query."""
+        return max(self.layout.n_nodes, self.system.n_centres)
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs d."""
+        return self.layout.dim
+
+    @property
+    def signed(self) -> bool:
+        """Whether densities may be negative."""
+        return self.positivity == "signed"
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads to use."""
+        return self.system.n_jobs
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,19 +280,52 @@ def mean_embeddings(groups: Groups, output: Reconstruction, Y: Array) -> Array:
     return means
 
 
-class _QuerySource:
-    """Node masses of queries, computed when asked."""
+class Conditioner(Protocol):
+    """An operator that turns queries into distributions."""
 
-    def __init__(self, operator: DensityOperator, queries: Queries) -> None:
-        self._operator, self._queries = operator, queries
-        self.layout = operator.layout
-        self.signed = operator.positivity == "signed"
-        self.width = max(operator.layout.n_nodes, operator.system.n_centres)
-        self.n_jobs = operator.system.n_jobs
+    @property
+    def dim(self) -> int:
+        """Number of outputs d."""
+
+    @property
+    def signed(self) -> bool:
+        """Whether densities may be negative."""
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads to use."""
+
+    def batch(self, queries: Queries) -> Batch:
+        """Return the distributions of the queries."""
+
+    def width(self, queries: Queries) -> int:
+        """Return the numbers held for each query while its distribution is computed."""
+
+
+def condition(
+    operator: Conditioner, queries: Queries, *, flat: bool, transform: Transform | None = None
+) -> ConditionalDistribution:
+    """Return the distributions of the queries, computed when asked.
+
+    ``flat`` drops the output axis; a transform maps the operator's outputs to the user's.
+    """
+    return ConditionalDistribution(_QuerySource(operator, queries, transform), flat=flat)
+
+
+class _QuerySource:
+    """Distributions of queries, computed when asked."""
+
+    def __init__(
+        self, operator: Conditioner, queries: Queries, transform: Transform | None
+    ) -> None:
+        self._operator, self._queries, self._transform = operator, queries, transform
+        self.dim, self.signed, self.n_jobs = operator.dim, operator.signed, operator.n_jobs
+        self.width = operator.width(queries)
 
     def __len__(self) -> int:
         return len(self._queries)
 
-    def masses(self, rows: NDArray[np.integer]) -> Array:
-        """Return the masses of some queries."""
-        return self._operator.masses(self._queries[rows])
+    def batch(self, rows: NDArray[np.integer]) -> Batch:
+        """Return the distributions of some queries."""
+        batch = self._operator.batch(self._queries[rows])
+        return batch if self._transform is None else TransformedBatch(batch, self._transform)

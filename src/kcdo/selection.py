@@ -113,7 +113,7 @@ def output_side(
         scales = DensityKernel(kernel_y, d).scales
     else:
         scales = resolvable_sds(2.0 * residual_sd * n ** (-1.0 / (d + 5)), Y)
-    reference = wishes.reference or _default_reference(Y, weights, scales, wishes.seed)
+    reference = wishes.reference or default_reference(Y, weights, scales, wishes.seed)
     measure = reference.realise(Y, scales)
     warn_outside(measure, Y)
     if residual_sd is not None:
@@ -196,7 +196,7 @@ def _planned_nodes(reference: Reference | None, Y: Array) -> int:
     return reference.realise(Y).n_nodes
 
 
-def _default_reference(Y: Array, weights: Array, scales: Array, seed: int) -> Reference:
+def default_reference(Y: Array, weights: Array, scales: Array, seed: int) -> Reference:
     """Return Lebesgue measure on a grid, or beyond three dimensions on points near the outputs.
 
     The points are outputs plus kernel noise, drawn from a density q, and weigh 1 / (M q): an

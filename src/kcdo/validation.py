@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import GaussianInput, SampleInput
-from kcdo.kernels import Adapter, Categorical, Gaussian, Kernel, OnColumns, Product, Sum
+from kcdo.kernels import Adapter, Automatic, Categorical, Kernel, OnColumns, Product, Sum
 
 Array = NDArray[np.floating]
 
@@ -49,13 +49,13 @@ def is_chunks(data: Any) -> bool:
 
 
 def default_kernel(X: Any) -> Kernel:
-    """Return a Gaussian kernel, times a categorical one on columns of a categorical type."""
+    """Return an automatic kernel, times a categorical one on columns of a categorical type."""
     categories = category_columns(X)
     if not categories:
-        return Gaussian()
+        return Automatic()
     numeric = [i for i in range(len(column_names(X) or [])) if i not in categories]
     parts = [Categorical().on(categories)]
-    return Product((Gaussian().on(numeric), *parts)) if numeric else parts[0]
+    return Product((Automatic().on(numeric), *parts)) if numeric else parts[0]
 
 
 def with_positions(kernel: Kernel, names: Sequence[str] | None) -> Kernel:

@@ -42,7 +42,11 @@ class ConditionalEstimator(BaseEstimator):
     def _checked(
         self, X: Any, Y: Any, sample_weight: Any, least: int
     ) -> tuple[NDArray, Array, Array]:
-        kernel = default_kernel(X) if self.kernel_x is None else as_kernel(self.kernel_x)
+        kernel = (
+            default_kernel(X)
+            if self.kernel_x is None or isinstance(self.kernel_x, str)
+            else as_kernel(self.kernel_x)
+        )
         encoder = InputEncoder(kernel)
         inputs = encoder.fit(self, X, least=least)
         outputs, self._flat = check_outputs(Y, len(inputs))

@@ -4,6 +4,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from copy import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -24,11 +25,14 @@ from kcdo.estimators.report import FitReport
 from kcdo.kernels import Kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference
-from kcdo.operators import DensityOperator
+from kcdo.operators import DensityOperator, condition
 from kcdo.parallel import blas_limit, thread_count
 from kcdo.progress import Progress
 from kcdo.regularisation import Scheme
+from kcdo.automatic import Rows, automatic_fit
+from kcdo.combination import CombinedOperator, Combination
 from kcdo.selection import RULES, Wishes, warn_outside
+from kcdo.transforms import Support, Transform, transform_for
 from kcdo.streaming import Chunk, Pilot, StreamPlan, pilot_size, same_plan, stream
 from kcdo.systems import (
     Exact,
@@ -45,6 +49,8 @@ from kcdo.validation import check_outputs, is_chunks
 
 Array = NDArray[np.floating]
 
+SELECTIONS = ("auto", *RULES)
+
 
 class ConditionalDensityOperator(ConditionalEstimator):
     """Conditional density estimation by the kernel conditional density operator.
@@ -54,9 +60,10 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     Parameters
     ----------
-    kernel_x : kernel, optional
-        Input kernel: of kcdo, of scikit-learn, or any function of two arrays. By default Gaussian,
-        times :class:`Categorical` on columns of a categorical type. Missing scales are chosen.
+    kernel_x : kernel or "auto", optional
+        Input kernel: of kcdo, of scikit-learn, or any function of two arrays. By default
+        :class:`Automatic`, times :class:`Categorical` on columns of a categorical type. Missing
+        scales are chosen.
     kernel_y : kernel, optional
         Output kernel, a density: Gaussian (default), Laplace, Matern or products of those.
     reference : UniformBox, QuasiRandomBox or Sample, optional
@@ -66,8 +73,15 @@ class ConditionalDensityOperator(ConditionalEstimator):
         Tikhonov parameters of the input and the output side.
     filter : Filter, optional
         Spectral filter of the output side; :class:`Tikhonov` by default.
-    selection : {"heuristic", "paper"}
-        How open parameters are chosen: the sound one-factorisation rule, or the paper's.
+    selection : {"auto", "heuristic", "paper"}
+        How open parameters are chosen: by held-out losses in closed form, with scales for every
+        input column and a combination of several forms; by the sound one-factorisation rule; or
+        by the paper's.
+    combination : Combination, optional
+        Weights of the forms that ``selection="auto"`` combines; by default all are learnt.
+    support : (lower, upper), or one such pair per output, optional
+        Bounds that outputs cannot cross (None for an open side), such as ``(0, None)``: no mass
+        is put outside.
     positivity : {"project", "clip", "signed"}
         How the signed estimate becomes a density.
     solver : "auto", Exact, Nystrom or Iterative
@@ -114,7 +128,9 @@ class ConditionalDensityOperator(ConditionalEstimator):
         alpha: float | Scheme | None = None,
         alpha_prime: float | Scheme | None = None,
         filter: Filter | None = None,
-        selection: str = "heuristic",
+        selection: str = "auto",
+        combination: Combination | None = None,
+        support: Support | None = None,
         positivity: Positivity = "project",
         solver: Any = "auto",
         n_jobs: int | None = None,
@@ -128,6 +144,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self.alpha_prime = alpha_prime
         self.filter = filter
         self.selection = selection
+        self.combination = combination
+        self.support = support
         self.positivity = positivity
         self.solver = solver
         self.n_jobs = n_jobs
@@ -156,8 +174,11 @@ class ConditionalDensityOperator(ConditionalEstimator):
             self._fit_chunks(X, started)
             return
         inputs, outputs, weights = self._encode(X, y, sample_weight)
+        outputs = self._learn_support(outputs)
         groups, solver = self._choose_solver(inputs, weights)
-        if isinstance(solver, Nystrom):
+        if self.selection == "auto":
+            self._fit_automatic(Rows(inputs, outputs, weights), solver, started)
+        elif isinstance(solver, Nystrom):
             self._fit_arrays_streamed((inputs, outputs, weights), solver, started)
         else:
             self._fit_exact(groups or Groups.of(inputs, weights), outputs, solver, started)
@@ -218,8 +239,9 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     def conditional(self, X: Any) -> ConditionalDistribution:
         """Return the distributions of Y given each query: rows of X, or uncertain inputs."""
-        queries = self._queries(X)
-        return self._operator.conditional(queries, flat=self._flat)
+        return condition(
+            self._operator, self._queries(X), flat=self._flat, transform=self._transform
+        )
 
     def predict(self, X: Any) -> Array:
         """Return the conditional mean, (Q,) or (Q, d)."""
@@ -240,9 +262,9 @@ class ConditionalDensityOperator(ConditionalEstimator):
         )
 
     def _check_parameters(self) -> None:
-        if self.selection not in RULES:
+        if self.selection not in SELECTIONS:
             raise InvalidInputError(
-                f"selection must be one of {sorted(RULES)}; got {self.selection!r}."
+                f"selection must be one of {sorted(SELECTIONS)}; got {self.selection!r}."
             )
         if self.solver != "auto" and not isinstance(self.solver, Solver):
             raise InvalidTypeError(
@@ -289,6 +311,28 @@ class ConditionalDensityOperator(ConditionalEstimator):
         operator = DensityOperator.exact(sides.system, sides.output, outputs, self.positivity)
         self._finish(sides.system, operator, len(outputs), started)
 
+    def _fit_automatic(self, rows: Rows, solver: Solver, started: float) -> None:
+        wishes = self._wishes(solver if not isinstance(solver, Nystrom) else None)
+        combination = self.combination or Combination()
+        fitted = automatic_fit(wishes, rows, solver, combination, self.positivity)
+        self._finish(fitted.system, fitted.operator, len(rows), started)
+        names = getattr(self, "feature_names_in_", None)
+        names = [str(j) for j in range(len(fitted.importances))] if names is None else names
+        self.report_ = replace(
+            self.report_,
+            loss=fitted.loss,
+            weights=fitted.operator.weights,
+            importances=dict(zip(names, fitted.importances.tolist(), strict=True)),
+        )
+
+    def _learn_support(self, outputs: Array) -> Array:
+        """Return the outputs on the whole line, where bounds were declared."""
+        self._transform = None
+        if self.support is None:
+            return outputs
+        self._transform, inside = transform_for(self.support, outputs)
+        return self._transform.forward(inside)
+
     def _fit_arrays_streamed(self, data: Chunk, options: Nystrom, started: float) -> None:
         self._stream_options()
         n = len(data[0])
@@ -330,16 +374,19 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self._finish(system, operator, sums.n_rows, started)
 
     def _finish(
-        self, system: System, operator: DensityOperator, n_samples: int, started: float
+        self,
+        system: System,
+        operator: DensityOperator | CombinedOperator,
+        n_samples: int,
+        started: float,
     ) -> None:
         plan = getattr(self, "_plan", None)
-        seconds = time.perf_counter() - started
         self.report_ = FitReport.of(
             system,
-            operator,
+            operator.plain if isinstance(operator, CombinedOperator) else operator,
             self.selection,
             n_samples,
-            seconds,
+            time.perf_counter() - started,
             None if plan is None else plan.bins,
         )
         self._operator = operator

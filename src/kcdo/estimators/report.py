@@ -1,6 +1,6 @@
 """What a fit chose and what it cost."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from kcdo.binning import OutputBins
 from kcdo.kernels import Kernel
@@ -33,6 +33,12 @@ class FitReport:
         Time of the fit.
     condition : float
         Estimate of the condition number of the ridge system.
+    loss : float or None
+        Held-out loss of the chosen parameters, for ``selection="auto"``.
+    weights : dict
+        Weight of each form in the combination (docs/theory.md).
+    importances : dict
+        How much each input column matters, in [0, 1]; 0 for a column that is switched off.
     """
 
     method: str
@@ -52,6 +58,9 @@ class FitReport:
     memory: int
     seconds: float
     condition: float
+    loss: float | None = None
+    weights: dict[str, float] = field(default_factory=dict)
+    importances: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(

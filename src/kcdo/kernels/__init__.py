@@ -7,10 +7,11 @@ from kcdo.kernels.foreign import Adapter, as_kernel
 from kcdo.kernels.gradients import FreeScales
 from kcdo.kernels.gram import cross_gram, gram, lower_gram
 from kcdo.kernels.scales import median_scales, weighted_mean_sd, with_median_scales
-from kcdo.kernels.stationary import Categorical, Gaussian, Laplace, Matern, Periodic
+from kcdo.kernels.stationary import Automatic, Categorical, Gaussian, Laplace, Matern, Periodic
 
 __all__ = [
     "Adapter",
+    "Automatic",
     "Categorical",
     "DensityKernel",
     "FreeScales",

@@ -63,6 +63,14 @@ class Gaussian(ScaledKernel):
         return gain[:, None] * np.exp(-0.5 * exponent)
 
 
+class Automatic(Gaussian):
+    """A kernel of the scaled distance whose family is left to ``selection="auto"``.
+
+    Gaussian, Matérn 5/2, 3/2, 1/2 and Laplace are compared by the loss; other rules take it for a
+    :class:`Gaussian`. It composes, e.g. ``Automatic().on([0, 1]) * Periodic(24.0).on([2])``.
+    """
+
+
 def _augmented(A: Array, centre: Array, scales: Array, *, norms_last: bool) -> Array:
     """Return scaled differences from the centre, beside -|a|²/2 and 1 (in this or that order)."""
     p = A.shape[1]

@@ -62,6 +62,11 @@ class CholeskyFactor:
             vector = trmv(self._upper, trmv(self._upper, vector), trans=1)
         return float(np.linalg.norm(vector))
 
+    def inverse_factor(self) -> Array:
+        """Return W, (n, n), with W Wᵀ = A⁻¹."""
+        inverse, _ = _lapack("trtri", self._upper)(self._upper, lower=0)
+        return np.triu(inverse)
+
     def inverse_diagonal(self, rows: NDArray[np.integer] | None = None) -> Array:
         """Return the diagonal of A⁻¹, or some of its entries.
 

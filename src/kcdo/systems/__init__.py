@@ -8,10 +8,10 @@ embedding on the nodes of a reference measure.
 
 from kcdo.systems.exact import Centres, ExactSystem, Queries
 from kcdo.systems.groups import Groups, effective_size
-from kcdo.systems.nystrom import NystromSums, NystromSystem, whitened_basis
+from kcdo.systems.nystrom import NystromRows, NystromSums, NystromSystem, whitened_basis
 from kcdo.systems.options import Exact, Iterative, Nystrom, Solver, automatic, may_repeat
 
-System = ExactSystem | NystromSystem
+System = ExactSystem | NystromSystem | NystromRows
 
 __all__ = [
     "Centres",
@@ -20,6 +20,7 @@ __all__ = [
     "Groups",
     "Iterative",
     "Nystrom",
+    "NystromRows",
     "NystromSums",
     "NystromSystem",
     "Queries",

@@ -136,17 +136,43 @@ class ExactSystem(Centres):
         """
         g = self.groups
         rows = np.arange(len(g.member_of)) if rows is None else rows
+        means, group = g.means(B), g.member_of[rows]
+        shrunk = self.factor.solve(means)[group] * self.ridge[group][:, None]
+        residual = (B[rows] - means[group]) + shrunk
+        return B[rows] - residual / self.kept(rows)[:, None]
+
+    def kept(self, rows: NDArray[np.integer] | None = None) -> Array:
+        """Return 1 - leverage of each row, or of some: residual over held-out residual."""
+        g = self.groups
+        rows = np.arange(len(g.member_of)) if rows is None else rows
         member, inverse = np.unique(g.member_of[rows], return_inverse=True)
         every = len(member) == self.n_centres
         diagonal = self.factor.inverse_diagonal(None if every else member)[inverse]
-        means = g.means(B)
-        group, share = g.member_of[rows], g.share[rows]
-        share = share / g.weights[rows] if g.are_counts else share
-        ridge = self.ridge[group]
-        shrunk = self.factor.solve(means)[group] * ridge[:, None]
-        residual = (B[rows] - means[group]) + shrunk
-        kept = (1.0 - share) + share * ridge * diagonal
-        return B[rows] - residual / kept[:, None]
+        return self._kept(rows, diagonal)
+
+    def held_out_weights(self, rows: NDArray[np.integer]) -> Array:
+        """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows.
+
+        One solve for each: for few rows of many, and targets that change.
+        """
+        g = self.groups
+        group, member = np.unique(g.member_of[rows], return_inverse=True)
+        units = np.zeros((self.n_centres, len(group)))
+        units[group, np.arange(len(group))] = 1.0
+        inverse = self.factor.solve(units)[:, member]  # columns of A⁻¹, (n, len(rows))
+        own, each = g.member_of[rows], np.arange(len(rows))
+        kept = self._kept(rows, inverse[own, each])
+        grouped = -inverse.T * (self.ridge[own] / kept)[:, None]
+        grouped[each, own] += 1.0 / kept
+        weights = grouped[:, g.member_of] * g.share
+        weights[each, rows] += 1.0 - 1.0 / kept
+        return weights
+
+    def _kept(self, rows: NDArray[np.integer], diagonal: Array) -> Array:
+        """Return (1 - share) + share λ (A⁻¹)_uu; of a counted row one count is left out."""
+        g = self.groups
+        share = g.share[rows] / g.weights[rows] if g.are_counts else g.share[rows]
+        return (1.0 - share) + share * self.ridge[g.member_of[rows]] * diagonal
 
     def group_held_out(self, B: Array) -> Array:
         """Return leave-*group*-out predictions of the group means, (n, k)."""

@@ -16,13 +16,14 @@ from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk
 
 from kcdo.errors import InvalidInputError
-from kcdo.kernels import Kernel, gram
+from kcdo.kernels import Kernel, cross_gram, gram
 from kcdo.linalg import CholeskyFactor
 from kcdo.systems.exact import Centres
 
 Array = NDArray[np.floating]
 
 _EIGENVALUE_CUT = 1e-8
+_ROWS_AT_A_TIME = 8192
 
 
 @dataclass
@@ -154,3 +155,105 @@ def whitened_basis(kernel: Kernel, centres: NDArray, n_jobs: int | None = None) 
     values, vectors = eigh(gram(kernel, centres, n_jobs=n_jobs))
     kept = values > _EIGENVALUE_CUT * values[-1]
     return vectors[:, kept] / np.sqrt(values[kept])
+
+
+class NystromRows(Centres):
+    """A ridge system on centres whose rows are at hand: held-out predictions as well.
+
+    With K = k(X, centres) and A = KᵀΩK + (Σω) α K_cc the prediction of row i is
+    k_iᵀ A⁻¹ KᵀΩ B, its leverage h_i = ω_i k_iᵀ A⁻¹ k_i, and without itself (f - hb) / (1 - h).
+
+    Parameters
+    ----------
+    kernel, centres, alpha
+        As for :class:`NystromSystem`.
+    X, weights : (N, p), (N,)
+        The rows; their kernel values are computed in chunks, when needed.
+    """
+
+    method = "nystrom"
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        centres: NDArray,
+        X: NDArray,
+        weights: Array,
+        alpha: float,
+        *,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(kernel, centres, n_jobs)
+        self.X, self.row_weights = X, weights
+        self._basis = whitened_basis(kernel, centres, n_jobs)
+        self._sums = NystromSums.empty(len(centres), 0)
+        for rows in self._chunks():
+            section = cross_gram(kernel, X[rows], centres, n_jobs=n_jobs)
+            self._sums.add(section, np.zeros((len(section), 0)), weights[rows])
+        self.with_alpha(alpha)
+
+    def with_alpha(self, alpha: float) -> "NystromRows":
+        """Solve the same sums with another α."""
+        self.alpha = alpha
+        self._system = NystromSystem(
+            self.kernel, self.centres, self._basis, self._sums, alpha, n_jobs=self.n_jobs
+        )
+        return self
+
+    @property
+    def factor(self) -> CholeskyFactor:
+        """The factor of the whitened system."""
+        return self._system.factor
+
+    def condition(self) -> float:
+        """Return an estimate of the condition number of the whitened system."""
+        return self._system.condition()
+
+    def coefficients(self, B: Array) -> Array:
+        """Return the coefficients (m, k) for targets B (N, k)."""
+        summed = np.zeros((self.n_centres, B.shape[1]))
+        for rows in self._chunks():
+            section = cross_gram(self.kernel, self.X[rows], self.centres, n_jobs=self.n_jobs)
+            summed += section.T @ (self.row_weights[rows, None] * B[rows])
+        return self._system.coefficients(summed)
+
+    def kept(self, rows: NDArray[np.integer] | None = None) -> Array:
+        """Return 1 - leverage of each row, or of some."""
+        rows = np.arange(len(self.X)) if rows is None else rows
+        out = np.empty(len(rows))
+        for start in range(0, len(rows), _ROWS_AT_A_TIME):
+            part = rows[start : start + _ROWS_AT_A_TIME]
+            section = cross_gram(self.kernel, self.X[part], self.centres, n_jobs=self.n_jobs)
+            scaled = self._system.coefficients(section.T)
+            out[start : start + len(part)] = np.einsum("ij,ji->i", section, scaled)
+        weights = self.row_weights[rows]
+        weights = np.where(self._sums.counts, 1.0, weights)  # of a counted row one count
+        return np.maximum(1.0 - weights * out, 1e-12)
+
+    def held_out(self, B: Array, rows: NDArray[np.integer] | None = None) -> Array:
+        """Return the leave-one-out predictions of B, (N, k) or of some rows."""
+        rows = np.arange(len(self.X)) if rows is None else rows
+        coefficients = self.coefficients(B)
+        fitted = np.empty((len(rows), B.shape[1]))
+        for start in range(0, len(rows), _ROWS_AT_A_TIME):
+            part = slice(start, start + _ROWS_AT_A_TIME)
+            section = cross_gram(self.kernel, self.X[rows[part]], self.centres, n_jobs=self.n_jobs)
+            fitted[part] = section @ coefficients
+        return B[rows] - (B[rows] - fitted) / self.kept(rows)[:, None]
+
+    def held_out_weights(self, rows: NDArray[np.integer]) -> Array:
+        """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows."""
+        own = cross_gram(self.kernel, self.X[rows], self.centres, n_jobs=self.n_jobs)
+        scaled = self._system.coefficients(own.T).T
+        kept = self.kept(rows)
+        out = np.empty((len(rows), len(self.X)))
+        for part in self._chunks():
+            section = cross_gram(self.kernel, self.X[part], self.centres, n_jobs=self.n_jobs)
+            out[:, part] = scaled @ (section * self.row_weights[part, None]).T
+        out /= kept[:, None]
+        out[np.arange(len(rows)), rows] += 1.0 - 1.0 / kept
+        return out
+
+    def _chunks(self) -> list[slice]:
+        starts = range(0, len(self.X), _ROWS_AT_A_TIME)
+        return [slice(start, start + _ROWS_AT_A_TIME) for start in starts]

@@ -1,1 +1,52 @@
 """Choosing parameters: held-out losses in closed form, their gradients, and the search."""
+
+from kcdo.tuning.likelihood import MarginalLikelihood
+from kcdo.tuning.losses import CdeLoss, CrpsLoss, LogScore, Loss, Scoring
+from kcdo.tuning.objective import HeldOutLoss
+from kcdo.tuning.outputs import OutputFamily, scale_per_length
+from kcdo.tuning.search import (
+    DensityChoice,
+    Effort,
+    MeanChoice,
+    Rows,
+    families,
+    minimise,
+    search_alpha,
+    search_density,
+    search_filter,
+    search_mean,
+)
+from kcdo.tuning.smoothers import (
+    ExactSmoother,
+    FixedSmoother,
+    Leave,
+    NystromPoints,
+    NystromSmoother,
+)
+
+__all__ = [
+    "CdeLoss",
+    "CrpsLoss",
+    "DensityChoice",
+    "Effort",
+    "ExactSmoother",
+    "FixedSmoother",
+    "HeldOutLoss",
+    "Leave",
+    "LogScore",
+    "Loss",
+    "MarginalLikelihood",
+    "MeanChoice",
+    "NystromPoints",
+    "NystromSmoother",
+    "OutputFamily",
+    "Rows",
+    "Scoring",
+    "families",
+    "minimise",
+    "scale_per_length",
+    "search_alpha",
+    "search_density",
+    "search_filter",
+    "search_mean",
+]

@@ -27,10 +27,14 @@ class HeldOutLoss:
         (log scales, α) -> smoother; one factorisation.
     outputs : OutputFamily
         Output sides to choose from.
-    Y, weights : (N, d), (N,)
-        The rows of the smoother.
+    Y : (N, d)
+        The outputs that the smoother smooths.
+    weights : (Q,)
+        Weights of the rows that it predicts.
     loss : Loss
         What is made small.
+    scored : (Q, d), optional
+        Outputs of the rows that it predicts, where these are not all.
     """
 
     smoother: Callable[[Array, float], Smoother]
@@ -38,6 +42,7 @@ class HeldOutLoss:
     Y: Array
     weights: Array
     loss: Loss
+    scored: Array | None = None
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """Return L(θ) and its gradient."""
@@ -62,4 +67,5 @@ class HeldOutLoss:
     @cached_property
     def scoring(self) -> Scoring:
         """Where the held-out densities are scored, whatever the parameters."""
-        return Scoring(self.outputs.measure, self.Y, self.weights, self.outputs.shape)
+        Y = self.Y if self.scored is None else self.scored
+        return Scoring(self.outputs.measure, Y, self.weights, self.outputs.shape)

@@ -48,6 +48,13 @@ class OutputFamily:
     shape: Array
     filter: Filter
 
+    @cached_property
+    def spacing(self) -> Array:
+        """Distance of neighbouring nodes in each column, (d,)."""
+        if isinstance(self.measure, Grid):
+            return self.measure.spacing
+        return float(np.median(self.measure.reach)) * self.measure.unit
+
     def sds(self, log_length: float, log_ridge: float) -> Array:
         """Return the sd of the output kernel in each column."""
         return np.exp(log_length) * scale_per_length(float(np.exp(log_ridge))) * self.shape

@@ -5,7 +5,6 @@ be without itself (or without its group of equal inputs), and ``pullback(G)``, f
 returns dL/dB, dL/d(log scales) and dL/d(log α).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -157,8 +156,22 @@ class NystromSmoother:
         return Pulled(targets, log_scales, self._ridge * float(np.sum(system * self._inner)))
 
 
-Smoother = ExactSmoother | NystromSmoother
-SmootherFactory = Callable[[Array, float], Smoother]  # (log scales, α)
+class FixedSmoother:
+    """Held-out predictions S @ B with given weights S (Q, N), for tuning the output side alone."""
+
+    def __init__(self, weights: Array) -> None:
+        self.weights = weights
+
+    def predict(self, B: Array) -> Array:
+        """Return the held-out predictions, (Q, k)."""
+        return self.weights @ B
+
+    def pullback(self, G: Array) -> Pulled:
+        """Return the derivatives for dL/dP = G; there is no other parameter."""
+        return Pulled(self.weights.T @ G, np.zeros(0), 0.0)
+
+
+Smoother = ExactSmoother | NystromSmoother | FixedSmoother
 
 
 def symmetric_inverse(matrix: Array) -> Array:

@@ -1,0 +1,470 @@
+"""``selection="auto"``: every open parameter by held-out losses, then a combination."""
+
+import warnings
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.combination import (
+    CombinedOperator,
+    Combination,
+    Located,
+    combined_weights,
+    tail_density,
+)
+from kcdo.distributions import AffineBatch, NodeBatch, Positivity
+from kcdo.errors import DiscreteOutputWarning
+from kcdo.kernels import (
+    FreeScales,
+    Gaussian,
+    Kernel,
+    weighted_mean_sd,
+    with_median_scales,
+    with_output_sds,
+)
+from kcdo.linalg import Tikhonov
+from kcdo.location import (
+    LocationParameters,
+    Residuals,
+    fit_location_scale,
+    log_squares,
+)
+from kcdo.measures import MAX_NODES, UniformBox
+from kcdo.operators import DensityOperator
+from kcdo.reconstruction import Reconstruction
+from kcdo.selection import Wishes, default_reference, heuristic, output_side
+from kcdo.systems import Exact, ExactSystem, Groups, Iterative, Nystrom, NystromRows
+from kcdo.tuning import (
+    DensityChoice,
+    Effort,
+    LogScore,
+    Loss,
+    MeanChoice,
+    OutputFamily,
+    Rows,
+    families,
+    search_alpha,
+    search_density,
+    search_filter,
+    search_mean,
+)
+
+Array = NDArray[np.floating]
+
+_COARSE_NODES = {1: 100, 2: 32, 3: 12}  # per axis, while the scales are learnt
+_FINE_NODES = {1: 400, 2: 48, 3: 16}
+_FINEST_NODES = {1: 1600, 2: 96, 3: 32}
+_NODES_PER_LENGTH = 3.4  # final node spacing: a quarter of the bandwidth, 1.18 lengths
+_LARGEST_RESIDUAL = 7.0
+_FACTORISATIONS = 4  # of the system of all rows, in the search for α
+_FOLDS = 5
+_FEWEST_ROWS = 20
+_FEW_VALUES = 200
+_ALL_ROWS = 2000  # up to here every row is held out for the weights
+_WIDE_NOISE = 0.5  # least noise ratio of the log squared residuals: they are noisy
+_ROUGH = 3  # place of Matérn 1/2 among the families
+_DISCRETE_LENGTH = 0.85  # least cut-off length of discrete outputs, in gap / √12
+
+
+@dataclass(frozen=True, eq=False)
+class AutomaticFit:
+    """A combined model and what was chosen on the way."""
+
+    operator: CombinedOperator
+    system: ExactSystem | NystromRows
+    importances: Array
+    loss: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The rows and what the user asked for."""
+
+    wishes: Wishes
+    rows: Rows
+    solver: Exact | Iterative | Nystrom
+    combination: Combination
+    positivity: Positivity
+    floor: Array
+    effort: Effort = field(default_factory=Effort)
+    loss: Loss = field(default_factory=LogScore)
+
+    @property
+    def seed(self) -> int:
+        """Seed of every subsample."""
+        return self.wishes.seed
+
+    def system(self, kernel: Kernel, alpha: float, rows: Rows) -> ExactSystem | NystromRows:
+        """Return the ridge system of some rows."""
+        if isinstance(self.solver, Nystrom):
+            rng = np.random.default_rng(self.seed)
+            some = rows.X[rng.permutation(len(rows))[: 20 * self.solver.n_centres(len(rows))]]
+            centres = self.solver.choose(kernel, some, self.solver.n_centres(len(rows)), rng)
+            return NystromRows(
+                kernel, centres, rows.X, rows.weights, alpha, n_jobs=self.wishes.n_jobs
+            )
+        groups = Groups.of(rows.X, rows.weights)
+        return ExactSystem(kernel, groups, alpha, self.solver, n_jobs=self.wishes.n_jobs)
+
+    def few(self) -> Rows:
+        """Return the rows on which scales are learnt."""
+        n = len(self.rows)
+        if n <= self.effort.rows:
+            return self.rows
+        rng = np.random.default_rng(self.seed)
+        return self.rows.take(np.sort(rng.choice(n, self.effort.rows, replace=False)))
+
+    def judges(self) -> NDArray[np.integer]:
+        """Return the rows whose held-out loss judges the fit to all rows."""
+        n = len(self.rows)
+        if n <= _ALL_ROWS:
+            return np.arange(n)
+        rng = np.random.default_rng(self.seed + 1)
+        return np.sort(rng.choice(n, self.effort.held_out, replace=False))
+
+
+def automatic_fit(
+    wishes: Wishes,
+    rows: Rows,
+    solver: Exact | Iterative | Nystrom,
+    combination: Combination,
+    positivity: Positivity,
+) -> AutomaticFit:
+    """Choose everything that is open and fit the combination.
+
+    Of a handful of rows, or of outputs that do not vary, nothing can be learnt: the heuristic
+    rule then fits the plain form.
+    """
+    floor = discrete_floor(rows.Y, rows.weights)
+    if not _may_combine(wishes, positivity):
+        combination = Combination(1.0, 0.0, 0.0, 0.0)
+    problem = Problem(wishes, rows, solver, combination, positivity, floor)
+    if len(rows) < _FEWEST_ROWS or np.any(np.ptp(rows.Y, axis=0) == 0):
+        return _fit_heuristic(problem)
+    return _fit(problem)
+
+
+def discrete_floor(Y: Array, weights: Array) -> Array:
+    """Return gap/√12 for each output whose values repeat, 0 for the others, (d,).
+
+    The density of a discrete output grows without limit as its kernel narrows; the sd of a value
+    rounded to multiples of a gap is where that stops meaning anything. Warns where the output is
+    plainly discrete.
+    """
+    floors = np.zeros(Y.shape[1])
+    for i, column in enumerate(Y.T):
+        values, counts = np.unique(column, return_counts=True)
+        if len(values) < 2 or counts[counts > 1].sum() < 0.5 * len(column):
+            continue
+        floors[i] = float(np.diff(values).min()) / np.sqrt(12.0)
+        if len(values) < _FEW_VALUES and len(values) < 0.1 * len(column):
+            warnings.warn(
+                f"output {i} has only {len(values)} distinct values: its density is blurred by "
+                f"{floors[i]:.3g} (gap/√12), and its log score means little. Compare models by "
+                "the CRPS.",
+                DiscreteOutputWarning,
+                stacklevel=2,
+            )
+    return floors
+
+
+def _may_combine(wishes: Wishes, positivity: Positivity) -> bool:
+    """Whether other forms make sense: not with signed densities, ratios, or a box of the user."""
+    return positivity != "signed" and wishes.reference is None
+
+
+def _fit_heuristic(problem: Problem) -> AutomaticFit:
+    rows, wishes = problem.rows, problem.wishes
+    groups = Groups.of(rows.X, rows.weights)
+    solver = Exact() if isinstance(problem.solver, Nystrom) else problem.solver
+    sides = heuristic(replace(wishes, solver=solver), groups, rows.Y)
+    plain = DensityOperator.exact(sides.system, sides.output, rows.Y, problem.positivity)
+    centre, width = weighted_mean_sd(rows.Y, rows.weights)
+    weights = {"plain": 1.0}
+    if problem.combination.wants("marginal_tail") and np.all(width > 0):
+        share = 1.0 / (len(rows) + 1.0)
+        weights = {"plain": 1.0 - share, "marginal_tail": share}
+    operator = CombinedOperator(plain, None, centre, width, weights)
+    return AutomaticFit(operator, sides.system, _importances(operator, rows), None)
+
+
+def _fit(problem: Problem) -> AutomaticFit:
+    rows, judged, wants = problem.rows, problem.judges(), problem.combination.wants
+    stage = problem.wishes.progress.stage
+    with stage("conditional mean"):
+        means = _mean_choices(problem)
+    with stage("plain density"):
+        shape = _residual_sds(means[0], problem)
+        plain = _tuned_plain(problem, means, shape)
+        held_out = {"plain": plain.held_out(judged)}
+    located = None
+    if wants("location_scale") or wants("residual_tail"):
+        with stage("location and scale"):
+            located, found = _located(problem, means, judged)
+            held_out |= found
+    centre, width = weighted_mean_sd(rows.Y, rows.weights)
+    held_out["marginal_tail"] = tail_density(rows.Y[judged], centre[None], width[None])
+    wanted = {name: density for name, density in held_out.items() if wants(name)}
+    weights = combined_weights(wanted, rows.weights[judged], problem.combination)
+    operator = CombinedOperator(plain.operator, located, centre, width, weights)
+    importances = _importances(operator, rows)
+    return AutomaticFit(operator, plain.system, importances, plain.choice.loss)
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """A density operator with chosen parameters, and the system it was solved with."""
+
+    rows: Rows
+    choice: DensityChoice
+    system: ExactSystem | NystromRows
+    operator: DensityOperator
+
+    def held_out(self, judged: NDArray[np.integer]) -> Array:
+        """Return the leave-one-out density of some rows at their outputs."""
+        output, Y = self.operator.output, self.rows.Y
+        embedded = np.hstack([output.embed(Y), np.ones((len(Y), 1))])
+        smoothed = self.system.held_out(embedded, judged)
+        values = output.reconstruct(np.ascontiguousarray(smoothed[:, :-1]))
+        masses = self.operator.masses_of(values, smoothed[:, -1])
+        return NodeBatch(self.operator.layout, masses).pdf_pairs(Y[judged])
+
+
+def _mean_choices(problem: Problem) -> list[MeanChoice]:
+    templates = families(problem.wishes.kernel_x)
+    _, sd = weighted_mean_sd(problem.rows.Y, problem.rows.weights)
+    least = float(np.min(problem.floor / sd)) ** 2
+    return search_mean(templates, problem.rows, problem.effort, least, problem.seed)
+
+
+def _residual_sds(choice: MeanChoice, problem: Problem) -> Array:
+    """Return the sd of held-out residuals of the conditional mean, from a few hundred rows."""
+    some = problem.few()
+    centred = some.Y - np.average(some.Y, axis=0, weights=some.weights)
+    alpha = choice.noise / some.weights.sum()
+    system = ExactSystem(choice.kernel, Groups.of(some.X, some.weights), alpha)
+    errors = centred - system.held_out(centred)
+    return np.sqrt(np.average(errors**2, axis=0, weights=some.weights))
+
+
+def _tuned_plain(problem: Problem, means: list[MeanChoice], shape: Array) -> Tuned:
+    best, p = means[0], problem.rows.X.shape[-1]
+    starts = [(best.template, best.kernel)]
+    scales = FreeScales(best.template, p)
+    if len(scales):
+        middle = with_median_scales(best.template, problem.few().X)
+        starts.append((best.template, middle))
+        rough = families(problem.wishes.kernel_x)[_ROUGH % len(families(problem.wishes.kernel_x))]
+        if rough != best.template:
+            filled = FreeScales(rough, p).kernel(scales.log_scales_of(best.kernel))
+            starts.append((rough, filled))
+    guess = max(best.noise, 1e-4) / min(len(problem.rows), problem.effort.rows)
+    return _tuned(problem, problem.rows, problem.wishes, starts, guess, shape, problem.floor)
+
+
+def _tuned(
+    problem: Problem,
+    rows: Rows,
+    wishes: Wishes,
+    starts: list[tuple[Kernel, Kernel]],
+    alpha: float,
+    shape: Array,
+    floor: Array,
+) -> Tuned:
+    """Learn the scales on some rows, then α and the output filter on all of them."""
+    least = _DISCRETE_LENGTH * float(np.max(floor / shape))
+    coarse = _family(wishes, rows, shape, _COARSE_NODES)
+    guess = (alpha, np.log(max(0.5 * len(rows) ** (-1 / 6), least, 1e-3)))
+    choice = search_density(
+        starts,
+        rows,
+        coarse,
+        problem.loss,
+        problem.effort,
+        guess,
+        least,
+        "row",
+        problem.seed,
+    )
+    judged = problem.judges()
+    tried: dict[float, tuple[DensityChoice, ExactSystem | NystromRows]] = {}
+    fine = _family(wishes, rows, shape, _FINE_NODES)
+
+    def judge(candidate: float) -> float:
+        system = problem.system(choice.kernel, candidate, rows)
+        weights = system.held_out_weights(judged)
+        found = search_filter(choice, weights, rows, judged, fine, problem.loss, least)
+        if not tried or found.loss < min(known.loss for known, _ in tried.values()):
+            tried.clear()  # at most one system is kept
+            tried[candidate] = (replace(found, alpha=candidate), system)
+        return found.loss
+
+    few = min(len(rows), problem.effort.rows)
+    if wishes.alpha is None and few < len(rows):
+        search_alpha(judge, choice.alpha, _FACTORISATIONS, few / len(rows))
+    else:
+        judge(choice.alpha)
+    ((chosen, system),) = tried.values()
+    output = _output(wishes, rows, chosen, shape)
+    operator = DensityOperator.of_rows(system, output, rows.Y, problem.positivity)
+    return Tuned(rows, chosen, system, operator)
+
+
+def _family(wishes: Wishes, rows: Rows, shape: Array, nodes: dict[int, int]) -> OutputFamily:
+    """Return output sides on a grid of so many nodes per axis, or on scattered points."""
+    d = rows.Y.shape[1]
+    box = UniformBox(nodes=nodes[d]) if d in nodes else None
+    reference = wishes.reference or box or default_reference(rows.Y, rows.weights, shape, 0)
+    kernel = wishes.kernel_y or Gaussian()
+    return OutputFamily(reference.realise(rows.Y), kernel, shape, wishes.filter or Tikhonov())
+
+
+def _output(wishes: Wishes, rows: Rows, choice: DensityChoice, shape: Array) -> Reconstruction:
+    """Return the final output side: nodes as fine as the chosen filter is sharp."""
+    family = _family(wishes, rows, shape, {})
+    kernel = family.density_kernel(choice.log_length, choice.log_ridge).kernel
+    d = rows.Y.shape[1]
+    reference = wishes.reference
+    if reference is None and d in MAX_NODES:
+        sds = family.sds(choice.log_length, choice.log_ridge)
+        lower, upper = UniformBox().corners(rows.Y, sds)
+        wanted = _NODES_PER_LENGTH * (upper - lower) / (np.exp(choice.log_length) * shape)
+        counts = np.clip(np.ceil(wanted), 32, MAX_NODES[d]).astype(int)
+        reference = UniformBox(tuple(lower), tuple(upper), nodes=tuple(counts.tolist()))
+    tuned = replace(
+        wishes,
+        kernel_y=kernel,
+        alpha_prime=float(np.exp(choice.log_ridge)),
+        reference=reference,
+    )
+    return output_side(tuned, rows.Y, rows.weights, None)
+
+
+def _located(
+    problem: Problem, means: list[MeanChoice], judged: NDArray[np.integer]
+) -> tuple[Located, dict[str, Array]]:
+    """Return the location-scale component and its held-out densities at some rows."""
+    rows = problem.rows
+    parameters, system = _location_parameters(problem, means[0])
+    model, residuals = fit_location_scale(
+        parameters, system, (rows.X, rows.Y, rows.weights), problem.floor, problem.seed
+    )
+    inner = _tuned_residual(problem, means, residuals)
+    located = Located(model, inner.operator)
+    if len(judged) < len(rows):  # one row of thousands does not move the residuals of others
+        densities = inner.held_out(judged) / np.prod(residuals.scale[judged], axis=1)
+        tails = tail_density(rows.Y[judged], residuals.location[judged], residuals.scale[judged])
+        return located, {"location_scale": densities, "residual_tail": tails}
+    return located, _cross_validated(problem, parameters, inner)
+
+
+def _location_parameters(
+    problem: Problem, best: MeanChoice
+) -> tuple[LocationParameters, ExactSystem | NystromRows]:
+    """Return the parameters of location and scale; the noise is judged on all rows."""
+    rows = problem.rows
+    total = float(rows.weights.sum())
+    few = min(len(rows), problem.effort.rows)
+    judged = problem.judges()
+    centred = rows.Y - np.average(rows.Y, axis=0, weights=rows.weights)
+    tried: dict[float, tuple[float, ExactSystem | NystromRows]] = {}
+
+    def judge(noise: float) -> float:
+        """Return the held-out Gaussian log score, each output's variance at its best."""
+        system = problem.system(best.kernel, noise / total, rows)
+        errors = (centred[judged] - system.held_out(centred, judged)) ** 2
+        kept = system.kept(judged)[:, None]
+        loss = float(np.sum(np.log(np.mean(errors * kept, axis=0)) - np.mean(np.log(kept))))
+        if not tried or loss < min(known for known, _ in tried.values()):
+            tried.clear()
+            tried[noise] = (loss, system)
+        return loss
+
+    if few < len(rows):
+        search_alpha(judge, best.noise, _FACTORISATIONS - 1, few / len(rows))
+    else:
+        judge(best.noise)
+    ((noise, (_, system)),) = tried.items()
+    parameters = LocationParameters(best.kernel, noise)
+    return _with_varying_noise(problem, parameters, best), system
+
+
+def _with_varying_noise(
+    problem: Problem, parameters: LocationParameters, best: MeanChoice
+) -> LocationParameters:
+    """Learn, on some rows, how the log squared residuals vary with x."""
+    some = problem.few()
+    alpha = parameters.noise / some.weights.sum()
+    system = ExactSystem(best.kernel, Groups.of(some.X, some.weights), alpha)
+    _, residuals = fit_location_scale(
+        parameters, system, (some.X, some.Y, some.weights), problem.floor, problem.seed
+    )
+    logs = some.with_outputs(log_squares(residuals.values**2))
+    (choice,) = search_mean([best.template], logs, problem.effort, _WIDE_NOISE, problem.seed)
+    return replace(parameters, noise_kernel=choice.kernel, noise_of_noise=choice.noise)
+
+
+def _tuned_residual(problem: Problem, means: list[MeanChoice], residuals: Residuals) -> Tuned:
+    """Tune the operator of the residuals, whose density varies slowly with x."""
+    best = means[0]
+    r = np.clip(residuals.values, -_LARGEST_RESIDUAL, _LARGEST_RESIDUAL)
+    rows = problem.rows.with_outputs(r)
+    scales = FreeScales(best.template, rows.X.shape[-1])
+    middle = with_median_scales(best.template, problem.few().X)
+    wide = scales.kernel(scales.log_scales_of(middle) + 1.0) if len(scales) else best.kernel
+    wishes = replace(
+        problem.wishes, kernel_y=None, reference=None, alpha=None, alpha_prime=None, filter=None
+    )
+    floor = np.max(problem.floor / residuals.scale, axis=0)
+    shape = np.ones(rows.Y.shape[1])
+    return _tuned(problem, rows, wishes, [(best.template, wide)], 1e-2, shape, floor)
+
+
+def _cross_validated(
+    problem: Problem, parameters: LocationParameters, inner: Tuned
+) -> dict[str, Array]:
+    """Return held-out densities by K-fold at fixed parameters: leave-one-out is not exact here."""
+    rows, n = problem.rows, len(problem.rows)
+    fold_of = np.random.default_rng(problem.seed + 2).permutation(n) % _FOLDS
+    densities, tails = np.empty(n), np.empty(n)
+    for fold in range(_FOLDS):
+        test, train = np.flatnonzero(fold_of == fold), rows.take(np.flatnonzero(fold_of != fold))
+        total = float(train.weights.sum())
+        system = problem.system(parameters.kernel, parameters.noise / total, train)
+        model, residuals = fit_location_scale(
+            parameters, system, (train.X, train.Y, train.weights), problem.floor, problem.seed
+        )
+        r = np.clip(residuals.values, -_LARGEST_RESIDUAL, _LARGEST_RESIDUAL)
+        inner_system = problem.system(inner.choice.kernel, inner.choice.alpha, train)
+        operator = DensityOperator.of_rows(
+            inner_system, inner.operator.output, r, problem.positivity
+        )
+        location, scale = model(rows.X[test])
+        batch = AffineBatch(operator.batch(rows.X[test]), location, scale)
+        densities[test] = batch.pdf_pairs(rows.Y[test])
+        tails[test] = tail_density(rows.Y[test], location, scale)
+    return {"location_scale": densities, "residual_tail": tails}
+
+
+def _importances(operator: CombinedOperator, rows: Rows) -> Array:
+    """Return how much each input column matters, in [0, 1]: 1 - E k_j of two random rows.
+
+    k_j is the kernel with all columns but j equal; the components count by their weights.
+    """
+    pairs = np.random.default_rng(0).integers(len(rows), size=(2, 300))
+    first, second = rows.X[pairs[0]], rows.X[pairs[1]]
+    kernels = [(operator.weights.get("plain", 0.0), operator.plain.system.kernel)]
+    if operator.located is not None:
+        share = 1.0 - kernels[0][0]
+        kernels.append((share, operator.located.map.location.centres.kernel))
+    if rows.X.dtype == object:
+        return np.ones(1)
+    found = np.zeros(rows.X.shape[1])
+    for weight, kernel in kernels:
+        for j in range(len(found)):
+            moved = first.copy()
+            moved[:, j] = second[:, j]
+            values = np.diagonal(kernel.block(first, moved))
+            found[j] += weight * (1.0 - values.mean() / float(np.mean(kernel.diag(first))))
+    return np.clip(found, 0.0, 1.0)

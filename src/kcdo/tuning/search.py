@@ -1,0 +1,294 @@
+"""The search for parameters: few rows for the scales, all rows for what depends on their number."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize, minimize_scalar
+
+from kcdo.kernels import (
+    Automatic,
+    FreeScales,
+    Gaussian,
+    Kernel,
+    Laplace,
+    Matern,
+    OnColumns,
+    Product,
+    Sum,
+    with_median_scales,
+)
+from kcdo.systems import Groups
+from kcdo.tuning.likelihood import MarginalLikelihood
+from kcdo.tuning.losses import Loss
+from kcdo.tuning.objective import HeldOutLoss
+from kcdo.tuning.outputs import OutputFamily
+from kcdo.tuning.smoothers import ExactSmoother, FixedSmoother, Leave
+
+Array = NDArray[np.floating]
+Objective = Callable[[Array], tuple[float, Array]]
+
+FAMILIES: tuple[Kernel, ...] = (
+    Matern(smoothness=1.5),
+    Matern(smoothness=2.5),
+    Gaussian(),
+    Matern(smoothness=0.5),
+    Laplace(),
+)
+_SCALE_RANGE = (-5.0, 7.0)  # of log scales about the median heuristic
+_SCALE_PRIOR = 1.5  # sd, about the start, of log scales in the search
+_ALPHA_RANGE = (-22.0, 2.0)
+_RIDGE_RANGE = (-4.6, 4.6)  # of log α': sharpening is bounded
+_NOISE_RANGE = (-16.0, 3.0)
+_FINEST = 0.35  # least cut-off length, in node spacings
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Inputs, outputs and weights of some rows."""
+
+    X: NDArray
+    Y: Array
+    weights: Array
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def take(self, rows: NDArray[np.integer]) -> "Rows":
+        """Return some of the rows."""
+        return Rows(self.X[rows], self.Y[rows], self.weights[rows])
+
+    def with_outputs(self, Y: Array) -> "Rows":
+        """Return the rows with other outputs."""
+        return replace(self, Y=Y)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much work the search may do.
+
+    Parameters
+    ----------
+    rows : int
+        Rows on which the scales are learnt.
+    held_out : int
+        Rows on which α and the output filter are judged with all other rows in the fit.
+    steps : int
+        Steps of a search from one start.
+    """
+
+    rows: int = 500
+    held_out: int = 500
+    steps: int = 40
+
+
+@dataclass(frozen=True)
+class MeanChoice:
+    """A kernel and a noise ratio for a conditional mean, and their loss."""
+
+    template: Kernel
+    kernel: Kernel
+    noise: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class DensityChoice:
+    """Parameters of a plain conditional density operator, and their held-out loss."""
+
+    template: Kernel
+    kernel: Kernel
+    alpha: float
+    log_length: float
+    log_ridge: float
+    loss: float
+
+
+def families(template: Kernel) -> list[Kernel]:
+    """Return the kernels that an :class:`Automatic` part may become; the kernel itself if none."""
+    made = [_with_family(template, family) for family in FAMILIES]
+    return made if made[0] != made[1] else [template]
+
+
+def _with_family(kernel: Kernel, family: Kernel) -> Kernel:
+    if isinstance(kernel, Product | Sum):
+        return type(kernel)(tuple(_with_family(part, family) for part in kernel.kernels))
+    if isinstance(kernel, OnColumns):
+        return OnColumns(_with_family(kernel.kernel, family), kernel.columns)
+    return family if isinstance(kernel, Automatic) and not kernel.fitted else kernel
+
+
+def search_mean(
+    templates: Sequence[Kernel], rows: Rows, effort: Effort, least_noise: float, seed: int
+) -> list[MeanChoice]:
+    """Return kernel and noise of highest marginal likelihood for each template, best first.
+
+    The first template is searched from the median heuristic, the others from its result.
+    """
+    some = rows.take(_sample(len(rows), effort.rows, seed))
+    groups = Groups.of(some.X, some.weights)
+    centred = some.Y - np.average(some.Y, axis=0, weights=some.weights)
+    varies = np.ptp(centred, axis=0) > 0
+    found: list[MeanChoice] = []
+    best: Array | None = None
+    for template in templates:
+        scales = FreeScales(template, some.X.shape[1])
+        middle = _start_scales(scales, groups)
+        start = np.append(middle, np.log(0.05)) if best is None else best
+        objective = MarginalLikelihood(scales, groups, centred[:, varies])
+        low = max(_NOISE_RANGE[0], np.log(least_noise)) if least_noise > 0 else _NOISE_RANGE[0]
+        bounds = [*_scale_bounds(middle), (low, _NOISE_RANGE[1])]
+        theta, loss = minimise(objective, start, bounds, effort.steps)
+        best = theta if best is None else best
+        kernel = scales.kernel(theta[:-1])
+        found.append(MeanChoice(template, kernel, float(np.exp(theta[-1])), loss))
+    return sorted(found, key=lambda choice: choice.loss)
+
+
+def search_density(
+    starts: Sequence[tuple[Kernel, Kernel]],
+    rows: Rows,
+    outputs: OutputFamily,
+    loss: Loss,
+    effort: Effort,
+    guess: tuple[float, float],
+    least_length: float,
+    leave: Leave,
+    seed: int,
+) -> DensityChoice:
+    """Return the best parameters on a subset of the rows, from several starts.
+
+    ``starts`` are templates with a kernel to begin at, ``guess`` is a first α and log cut-off
+    length. Scales are drawn weakly towards their start: the loss of a few hundred rows says
+    little about those that hardly matter.
+    """
+    some = rows.take(_sample(len(rows), effort.rows, seed))
+    groups = Groups.of(some.X, some.weights)
+    lengths = _length_bounds(outputs, least_length)
+    best: DensityChoice | None = None
+    for template, kernel in starts:
+        scales = FreeScales(template, some.X.shape[1])
+
+        def smoother(log_scales: Array, alpha: float, s: FreeScales = scales) -> ExactSmoother:
+            return ExactSmoother(s, log_scales, groups, alpha, leave)
+
+        held_out = HeldOutLoss(smoother, outputs, some.Y, some.weights, loss)
+        first = scales.log_scales_of(kernel)
+        start = np.concatenate([first, [np.log(guess[0]), guess[1], np.log(0.3)]])
+        bounds = [*_scale_bounds(_start_scales(scales, groups)), _ALPHA_RANGE, lengths]
+        penalised = _with_prior(held_out, first, len(some))
+        theta, value = minimise(penalised, start, [*bounds, _RIDGE_RANGE], effort.steps)
+        choice = DensityChoice(
+            template,
+            scales.kernel(theta[: len(scales)]),
+            float(np.exp(theta[-3])),
+            float(theta[-2]),
+            float(theta[-1]),
+            value,
+        )
+        best = choice if best is None or choice.loss < best.loss else best
+    assert best is not None
+    return best
+
+
+def search_filter(
+    choice: DensityChoice,
+    weights: Array,
+    rows: Rows,
+    held_out: NDArray[np.integer],
+    outputs: OutputFamily,
+    loss: Loss,
+    least_length: float,
+    steps: int = 12,
+) -> DensityChoice:
+    """Return the choice with the output filter tuned to given held-out weights (rows, N)."""
+    smoother = FixedSmoother(weights)
+    objective = HeldOutLoss(
+        lambda log_scales, alpha: smoother,
+        outputs,
+        rows.Y,
+        rows.weights[held_out],
+        loss,
+        rows.Y[held_out],
+    )
+
+    def of_filter(theta: Array) -> tuple[float, Array]:
+        value, gradient = objective(np.concatenate([[0.0], theta]))
+        return value, gradient[1:]
+
+    start = np.array([choice.log_length, choice.log_ridge])
+    bounds = [_length_bounds(outputs, least_length), _RIDGE_RANGE]
+    theta, value = minimise(of_filter, start, bounds, steps)
+    return replace(choice, log_length=float(theta[0]), log_ridge=float(theta[1]), loss=value)
+
+
+def search_alpha(
+    judge: Callable[[float], float], start: float, factorisations: int, ratio: float
+) -> float:
+    """Return an α of small loss between start · ratio² and start · 30, with few judgements.
+
+    ``ratio`` is the share of the rows that the start was found on: α falls with their number.
+    """
+    low = np.log(start) + 2.0 * np.log(max(ratio, 1e-4)) - 1.0
+    high = np.log(start) + 2.0
+    low, high = max(low, _ALPHA_RANGE[0]), min(high, _ALPHA_RANGE[1])
+    result = minimize_scalar(
+        lambda log_alpha: judge(float(np.exp(log_alpha))),
+        bounds=(low, high),
+        method="bounded",
+        options={"maxiter": factorisations, "xatol": 0.2},
+    )
+    return float(np.exp(result.x))
+
+
+def minimise(
+    objective: Objective, start: Array, bounds: Sequence[tuple[float, float]], steps: int
+) -> tuple[Array, float]:
+    """Return the minimiser that L-BFGS finds within bounds, and its value."""
+    low, high = np.array(bounds).T
+    result = minimize(
+        objective,
+        np.clip(start, low, high),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20},
+    )
+    return result.x, float(result.fun)
+
+
+def _with_prior(objective: Objective, centre: Array, n: int) -> Objective:
+    """Add the Gaussian prior of the log scales, as one of n observations."""
+
+    def penalised(theta: Array) -> tuple[float, Array]:
+        value, gradient = objective(theta)
+        step = (theta[: len(centre)] - centre) / _SCALE_PRIOR**2
+        gradient = gradient.copy()
+        gradient[: len(centre)] += step / n
+        return value + 0.5 * float(step @ (theta[: len(centre)] - centre)) / n, gradient
+
+    return penalised
+
+
+def _start_scales(scales: FreeScales, groups: Groups) -> Array:
+    filled = with_median_scales(scales.template, groups.points, groups.totals)
+    return scales.log_scales_of(filled)
+
+
+def _scale_bounds(middle: Array) -> list[tuple[float, float]]:
+    return [(m + _SCALE_RANGE[0], m + _SCALE_RANGE[1]) for m in middle]
+
+
+def _length_bounds(outputs: OutputFamily, least: float) -> tuple[float, float]:
+    """Return bounds of the log cut-off length: resolved by the nodes, and not above the range."""
+    spacing = outputs.spacing
+    low = max(float(np.max(_FINEST * spacing / outputs.shape)), least)
+    high = float(np.max(np.ptp(outputs.measure.nodes, axis=0) / outputs.shape))
+    return np.log(low), max(np.log(high), np.log(low) + 0.1)
+
+
+def _sample(n: int, most: int, seed: int) -> NDArray[np.integer]:
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
