@@ -10,6 +10,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from kcdo.errors import InvalidInputError
+from kcdo.frames import frame_library
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import Adapter, Automatic, Categorical, Kernel, OnColumns, Product, Sum
 
@@ -94,6 +95,7 @@ class InputEncoder:
     kernel: Kernel
     categories: dict[int, dict[Hashable, int]] = field(default_factory=dict)
     objects: bool = False
+    library: str | None = None  # of the data frame that the training inputs were
 
     def fit(self, estimator: Any, X: Any, *, least: int = 2) -> NDArray:
         """Learn columns and categories from the training inputs and return them encoded."""
@@ -103,6 +105,7 @@ class InputEncoder:
             return _as_objects(X, least=least)
         self.kernel = with_positions(self.kernel, column_names(X))
         self.categories = {}
+        self.library = frame_library(X)
         return self._matrix(estimator, X, reset=True, learn=True, least=least)
 
     def transform(self, estimator: Any, X: Any, *, learn: bool = False) -> NDArray:

@@ -13,6 +13,7 @@ from kcdo.distributions.layouts import Layout, as_points
 from kcdo.distributions.picture import small_html
 from kcdo.distributions.summary import Summary
 from kcdo.errors import InvalidInputError, KcdoWarning, SignedDensityError
+from kcdo.frames import NO_LABELS, Labels
 from kcdo.parallel import ordered_map
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class ConditionalDistribution:
         self._flat = flat
         self._rows = np.arange(len(source)) if rows is None else rows
         self._kept: Array | None = None
+        self._labels = NO_LABELS
 
     def pdf(self, y: ArrayLike) -> Array:
         """Density of every query at every y (G,) or (G, d): (Q, G)."""
@@ -224,6 +226,31 @@ class ConditionalDistribution:
         self._flag_negative_variance(joined)
         return {k: v[..., 0] if self._flat and v.ndim == 2 else v for k, v in joined.items()}
 
+    def to_frame(self, columns: Sequence[str], Y: ArrayLike | None = None) -> Any:
+        """Return :meth:`summary` as a pandas or polars table, as the inputs were.
+
+        Several outputs have their names in front, ``speed_mean`` (``y0_mean`` if they have none);
+        the rows keep the index of a pandas input.
+
+        Examples
+        --------
+        >>> import kcdo, pandas as pd
+        >>> data = pd.DataFrame({"x": [0.0, 1.0, 2.0], "y": [0.0, 1.0, 2.0]}, index=list("abc"))
+        >>> model = kcdo.ConditionalDensityOperator(selection="heuristic")
+        >>> model.fit(data[["x"]], data["y"]).conditional(data[["x"]]).to_frame(["mean"]).round(0)
+           mean
+        a   0.0
+        b   1.0
+        c   2.0
+        """
+        return self._labels.frame(self.summary(columns, Y), self._rows)
+
+    def labelled(self, labels: Labels) -> "ConditionalDistribution":
+        """Return the same distributions with other labels for :meth:`to_frame`."""
+        new = ConditionalDistribution(self._source, flat=self._flat, rows=self._rows)
+        new._kept, new._labels = self._kept, labels
+        return new
+
     def marginal(self, dims: int | Sequence[int]) -> "ConditionalDistribution":
         """Distribution of some output columns; an int gives a 1-D distribution without d axis."""
         flat = isinstance(dims, int | np.integer)
@@ -238,7 +265,8 @@ class ConditionalDistribution:
                 f"marginal: dims must be distinct columns below {d}; got {dims}."
             )
         source = _MarginalSource(self._source, [c % d for c in columns])
-        return ConditionalDistribution(source, flat=flat, rows=self._rows)
+        new = ConditionalDistribution(source, flat=flat, rows=self._rows)
+        return new.labelled(self._labels.only([c % d for c in columns]))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw density curves, or contours of two outputs, as :func:`kcdo.plot_distribution`."""
@@ -253,7 +281,7 @@ class ConditionalDistribution:
         new = ConditionalDistribution(self._source, flat=self._flat, rows=rows)
         if self._kept is not None:
             new._kept = self._kept[np.atleast_1d(np.arange(len(self))[index])]
-        return new
+        return new.labelled(self._labels)
 
     def __len__(self) -> int:
         return len(self._rows)

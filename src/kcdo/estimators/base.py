@@ -10,6 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from kcdo.distributions import POSITIVITY
 from kcdo.errors import InvalidInputError, InvalidTypeError
+from kcdo.estimators.display import ReportDisplay
+from kcdo.frames import Labels, target_names
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import Kernel, as_kernel
 from kcdo.linalg import Filter
@@ -19,10 +21,18 @@ from kcdo.validation import InputEncoder, check_outputs, check_weights, default_
 
 Array = NDArray[np.floating]
 
-_FITTED = ("_operator", "_plan", "sums_", "report_", "n_features_in_", "feature_names_in_")
+_FITTED = (
+    "_operator",
+    "_plan",
+    "sums_",
+    "report_",
+    "n_features_in_",
+    "feature_names_in_",
+    "target_names_",
+)
 
 
-class ConditionalEstimator(BaseEstimator):
+class ConditionalEstimator(ReportDisplay, BaseEstimator):
     """What both operators share: encoding inputs, weights, queries."""
 
     kernel_x: Any
@@ -52,6 +62,7 @@ class ConditionalEstimator(BaseEstimator):
         outputs, self._flat = check_outputs(Y, len(inputs))
         weights = check_weights(sample_weight, len(inputs), least=least)
         self._encoder, self._n_outputs = encoder, outputs.shape[1]
+        self.target_names_ = target_names(Y)
         return without_absent(inputs, outputs, weights)
 
     def _forget(self) -> None:
@@ -79,6 +90,10 @@ class ConditionalEstimator(BaseEstimator):
         queries = self._encoder.transform(self, X)
         # answers come later: what happens to X in the meantime must not change them
         return queries.copy() if np.may_share_memory(queries, X) else queries
+
+    def _labels(self, X: Any) -> Labels:
+        """Return what a table of the answers for X takes over from X and the training data."""
+        return Labels(self._encoder.library, outputs=self.target_names_).of_query(X)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_operator")

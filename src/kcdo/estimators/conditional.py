@@ -100,6 +100,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
         What was chosen.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+    target_names_ : tuple of str or None
+        Names of the outputs, where y was a frame or series that has them.
 
     Notes
     -----
@@ -239,9 +241,9 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     def conditional(self, X: Any) -> ConditionalDistribution:
         """Return the distributions of Y given each query: rows of X, or uncertain inputs."""
-        return condition(
-            self._operator, self._queries(X), flat=self._flat, transform=self._transform
-        )
+        queries = self._queries(X)
+        dist = condition(self._operator, queries, flat=self._flat, transform=self._transform)
+        return dist.labelled(self._labels(X))
 
     def predict(self, X: Any) -> Array:
         """Return the conditional mean, (Q,) or (Q, d)."""

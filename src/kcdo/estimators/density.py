@@ -19,6 +19,7 @@ from kcdo.distributions import (
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.errors import InvalidInputError, SignedDensityError
 from kcdo.estimators.base import check_output_options, check_positivity, checked_seed
+from kcdo.frames import Labels, frame_library, target_names
 from kcdo.kernels import DensityKernel, Kernel
 from kcdo.linalg import Filter, Tikhonov
 from kcdo.measures import Grid, Reference
@@ -209,6 +210,7 @@ class DensityReconstruction(DensityMixin, BaseEstimator):
         embedding = SampleEmbedding(points, weights / weights.sum(), kernel=output.kernel)
         self.density_ = _density(output, embedding, self.positivity)
         validate_data(self, X, skip_check_array=True)
+        self._labels = Labels(frame_library(X), outputs=target_names(X))
         return self
 
     def pdf(self, X: Any) -> Array:
@@ -235,4 +237,5 @@ class DensityReconstruction(DensityMixin, BaseEstimator):
     def distribution(self) -> ConditionalDistribution:
         """Return the fitted distribution: cdf, quantiles, draws, moments of one query."""
         check_is_fitted(self)
-        return self.density_.distribution(flat=self.density_.output.measure.dim == 1)
+        flat = self.density_.output.measure.dim == 1
+        return self.density_.distribution(flat=flat).labelled(self._labels)

@@ -1,0 +1,215 @@
+"""Tables of predictions in the library of the inputs, names of outputs, the display of a model."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn import config_context
+
+import kcdo
+from kcdo.frames import Labels, frame_library, target_names
+
+N = 40
+
+
+@pytest.fixture
+def arrays():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1.0, 1.0, (N, 2))
+    return X, np.column_stack([X[:, 0] + 0.1 * rng.standard_normal(N), 10.0 * X[:, 1]])
+
+
+def fitted(X, Y):
+    nodes = kcdo.UniformBox(nodes=20)
+    return kcdo.ConditionalDensityOperator(reference=nodes, selection="heuristic").fit(X, Y)
+
+
+def pandas_pair(X, Y):
+    index = pd.Index([f"row {i}" for i in range(N)], name="place")
+    return (
+        pd.DataFrame(X, columns=["flow", "hour"], index=index),
+        pd.DataFrame(Y, columns=["speed", "noise"], index=index),
+    )
+
+
+def polars_pair(X, Y):
+    return pl.DataFrame(X, schema=["flow", "hour"]), pl.DataFrame(Y, schema=["speed", "noise"])
+
+
+# --- which library, which names
+
+
+class Special(pd.DataFrame):
+    """A subclass, as other packages make."""
+
+
+@pytest.mark.parametrize(
+    ("data", "library"),
+    [
+        (pd.DataFrame({"a": [1]}), "pandas"),
+        (pd.Series([1]), "pandas"),
+        (Special({"a": [1]}), "pandas"),
+        (pl.DataFrame({"a": [1]}), "polars"),
+        (pl.Series([1]), "polars"),
+        (np.zeros((2, 2)), None),
+        ([[1.0]], None),
+        (None, None),
+    ],
+)
+def test_library_of_data(data, library):
+    assert frame_library(data) == library
+
+
+@pytest.mark.parametrize(
+    ("outputs", "names"),
+    [
+        (pd.Series([1.0], name="speed"), ("speed",)),
+        (pd.Series([1.0]), None),
+        (pd.DataFrame([[1.0, 2.0]]), None),  # numbered columns are no names
+        (pd.DataFrame([[1.0, 2.0]], columns=["a", "b"]), ("a", "b")),
+        (pl.Series("speed", [1.0]), ("speed",)),
+        (pl.Series([1.0]), None),
+        (pl.DataFrame({"a": [1.0], "b": [2.0]}), ("a", "b")),
+        (np.zeros(3), None),
+    ],
+)
+def test_names_of_outputs(outputs, names):
+    assert target_names(outputs) == names
+
+
+def test_estimators_know_the_names_of_their_outputs(arrays):
+    X, Y = arrays
+    assert fitted(X, Y).target_names_ is None
+    assert fitted(*pandas_pair(X, Y)).target_names_ == ("speed", "noise")
+    series = polars_pair(X, Y)[1]["speed"]
+    assert kcdo.ConditionalMeanOperator().fit(X, series).target_names_ == ("speed",)
+
+
+def test_a_new_fit_forgets_the_names(arrays):
+    X, Y = arrays
+    model = fitted(*pandas_pair(X, Y))
+    assert model.fit(X, Y).target_names_ is None
+
+
+def test_chunks_give_the_names_of_the_first(arrays):
+    frames = [polars_pair(*arrays), polars_pair(*arrays)]
+    model = kcdo.ConditionalDensityOperator(
+        reference=kcdo.UniformBox(nodes=12), solver=kcdo.Nystrom(10), selection="heuristic"
+    ).fit(frames)
+    assert model.target_names_ == ("speed", "noise")
+    uncertain = kcdo.GaussianInput(arrays[0][:2], 0.1)
+    assert isinstance(model.conditional(uncertain).to_frame(["mean"]), pl.DataFrame)
+
+
+# --- tables
+
+
+def test_pandas_in_pandas_out_with_its_index(arrays):
+    X, Y = pandas_pair(*arrays)
+    dist = fitted(X, Y).conditional(X)
+    table = dist.to_frame(["mean", "q05"])
+    assert list(table.columns) == ["speed_mean", "noise_mean", "speed_q05", "noise_q05"]
+    pd.testing.assert_index_equal(table.index, X.index)
+    np.testing.assert_array_equal(table[["speed_mean", "noise_mean"]], dist.mean())
+    np.testing.assert_array_equal(table["noise_q05"], dist.quantile(0.05)[:, 1])
+
+
+def test_polars_in_polars_out(arrays):
+    X, Y = polars_pair(*arrays)
+    dist = fitted(X, Y).conditional(X)
+    table = dist.to_frame(["sd"])
+    assert isinstance(table, pl.DataFrame)
+    assert table.columns == ["speed_sd", "noise_sd"]
+    np.testing.assert_array_equal(table.to_numpy(), dist.std())
+
+
+def test_the_query_decides_before_the_training_data(arrays):
+    model = fitted(*polars_pair(*arrays))
+    frame, _ = pandas_pair(*arrays)
+    assert isinstance(model.conditional(frame).to_frame(["mean"]), pd.DataFrame)
+
+
+def test_arrays_get_the_library_of_the_training_data(arrays):
+    X, Y = polars_pair(*arrays)
+    model = fitted(X, Y)
+    uncertain = kcdo.GaussianInput(arrays[0][:3], 0.1)
+    assert isinstance(model.conditional(uncertain).to_frame(["mean"]), pl.DataFrame)
+    plain = fitted(*arrays).conditional(arrays[0][:3]).to_frame(["mean"])
+    assert isinstance(plain, pd.DataFrame)
+    assert list(plain.columns) == ["y0_mean", "y1_mean"]
+
+
+@pytest.mark.parametrize("column", [slice(0, 1), 0])
+def test_one_output_needs_no_name(arrays, column):
+    X, Y = arrays
+    table = fitted(X, Y[:, column]).conditional(X).to_frame(["mean", "logpdf"], Y[:, column])
+    assert list(table.columns) == ["mean", "logpdf"]
+    assert table.shape == (N, 2)
+
+
+def test_parts_keep_their_labels(arrays):
+    X, Y = pandas_pair(*arrays)
+    dist = fitted(X, Y).conditional(X)
+    whole = dist.to_frame(["mean"])
+    some = np.array([7, 2])
+    pd.testing.assert_frame_equal(dist[some].to_frame(["mean"]), whole.iloc[some])
+    swapped = dist.marginal([1, 0])[3:5].to_frame(["mean"])
+    assert list(swapped.columns) == ["noise_mean", "speed_mean"]
+    assert list(swapped.index) == ["row 3", "row 4"]
+    np.testing.assert_allclose(swapped[whole.columns], whole.iloc[3:5])
+    assert list(dist.marginal(-1).to_frame(["sd"]).columns) == ["sd"]
+
+
+def test_a_density_without_inputs_has_a_table_too(arrays):
+    _, Y = polars_pair(*arrays)
+    model = kcdo.DensityReconstruction(reference=kcdo.UniformBox(nodes=20)).fit(Y)
+    table = model.distribution().to_frame(["mean"])
+    assert isinstance(table, pl.DataFrame)
+    assert table.columns == ["speed_mean", "noise_mean"]
+
+
+def test_equal_names_are_refused():
+    labels = Labels("polars", outputs=("a", "a"))
+    with pytest.raises(kcdo.InvalidInputError, match="two columns .* 'a_mean': rename the outputs"):
+        labels.frame({"mean": np.zeros((2, 2))}, np.arange(2))
+
+
+def test_a_missing_library_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ImportError, match=r'Tables need polars: pip install "kcdo\[all\]"'):
+        Labels("polars").frame({"mean": np.zeros(2)}, np.arange(2))
+
+
+# --- the display of a model
+
+
+def test_a_fitted_model_shows_its_report(arrays):
+    model = kcdo.ConditionalDensityOperator(kcdo.Gaussian(0.5), selection="heuristic")
+    assert "n_centres" not in model._repr_html_()
+    model.fit(*arrays)
+    for html in (model._repr_html_(), model._repr_mimebundle_()["text/html"]):
+        assert "sk-top-container" in html  # scikit-learn's diagram
+        assert ">n_centres</th>" in html
+        assert f">{N}</td>" in html
+        assert "Gaussian(scale=0.5)" in html
+
+
+def test_the_report_is_escaped(arrays):
+    model = fitted(*arrays)
+    object.__setattr__(model.report_, "method", "<script>")
+    assert "&lt;script&gt;" in model._repr_html_()
+    assert "<td><script>" not in model._repr_html_()
+
+
+def test_text_display_has_no_html(arrays):
+    model = fitted(*arrays)
+    with config_context(display="text"):
+        assert not hasattr(model, "_repr_html_")
+        assert "text/html" not in model._repr_mimebundle_()
+
+
+def test_an_estimator_without_report_shows_the_diagram(arrays):
+    model = kcdo.ConditionalMeanOperator().fit(*arrays)
+    assert "n_centres" not in model._repr_html_()
