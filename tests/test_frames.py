@@ -172,7 +172,7 @@ def test_a_density_without_inputs_has_a_table_too(arrays):
 
 def test_equal_names_are_refused():
     labels = Labels("polars", outputs=("a", "a"))
-    with pytest.raises(kcdo.InvalidInputError, match="two columns .* 'a_mean': rename the outputs"):
+    with pytest.raises(kcdo.InvalidInputError, match="called 'a_mean': rename the outputs"):
         labels.frame({"mean": np.zeros((2, 2))}, np.arange(2))
 
 

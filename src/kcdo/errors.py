@@ -17,6 +17,10 @@ class SignedDensityError(KcdoError, ValueError):
     """The question has no answer for a density that may be negative."""
 
 
+class ModelFileError(KcdoError, ValueError):
+    """A file is no model file, is damaged, or comes from a newer version."""
+
+
 class NotEnoughMemoryError(KcdoError, MemoryError):
     """The work would need more memory than there is; nothing was allocated."""
 

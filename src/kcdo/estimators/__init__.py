@@ -1,9 +1,11 @@
 """The scikit-learn face of the operators."""
 
+from kcdo.estimators import files  # noqa: F401  (registers the estimators for kcdo.load)
 from kcdo.estimators.conditional import ConditionalDensityOperator
 from kcdo.estimators.density import DensityReconstruction, ReconstructedDensity, reconstruct
 from kcdo.estimators.mean import ConditionalMeanOperator
 from kcdo.estimators.report import FitReport
+from kcdo.persistence import load
 
 __all__ = [
     "ConditionalDensityOperator",
@@ -11,5 +13,6 @@ __all__ = [
     "DensityReconstruction",
     "FitReport",
     "ReconstructedDensity",
+    "load",
     "reconstruct",
 ]

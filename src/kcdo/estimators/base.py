@@ -16,6 +16,7 @@ from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import Kernel, as_kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference
+from kcdo.persistence import SavedModel
 from kcdo.regularisation import Scheme
 from kcdo.validation import InputEncoder, check_outputs, check_weights, default_kernel
 
@@ -32,7 +33,7 @@ _FITTED = (
 )
 
 
-class ConditionalEstimator(ReportDisplay, BaseEstimator):
+class ConditionalEstimator(ReportDisplay, SavedModel, BaseEstimator):
     """What both operators share: encoding inputs, weights, queries."""
 
     kernel_x: Any

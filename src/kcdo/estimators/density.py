@@ -23,6 +23,7 @@ from kcdo.frames import Labels, frame_library, target_names
 from kcdo.kernels import DensityKernel, Kernel
 from kcdo.linalg import Filter, Tikhonov
 from kcdo.measures import Grid, Reference
+from kcdo.persistence import SavedModel
 from kcdo.reconstruction import Reconstruction
 from kcdo.regularisation import Scheme
 from kcdo.selection import Wishes, output_side, unconditional_sd, warn_outside
@@ -151,7 +152,7 @@ def _density(
     return ReconstructedDensity(output, embedding, signed[0], positive[0], integral, positivity)
 
 
-class DensityReconstruction(DensityMixin, BaseEstimator):
+class DensityReconstruction(SavedModel, DensityMixin, BaseEstimator):
     """Unconditional density, or density ratio, of a sample.
 
     With the default reference :meth:`pdf` is the density of the sample. With

@@ -1,0 +1,97 @@
+"""What model files keep of the estimators."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.estimators.conditional import ConditionalDensityOperator
+from kcdo.estimators.density import DensityReconstruction, ReconstructedDensity
+from kcdo.estimators.mean import ConditionalMeanOperator
+from kcdo.estimators.report import FitReport
+from kcdo.frames import Labels
+from kcdo.operators import DensityOperator, MeanOperator
+from kcdo.persistence import register, register_model
+from kcdo.persistence.checks import need, shape
+from kcdo.streaming import StreamPlan
+from kcdo.systems import NystromSums
+from kcdo.validation import InputEncoder
+
+_COLUMNS = {"n_features_in_": int, "feature_names_in_": NDArray[Any]}
+_CONDITIONAL = _COLUMNS | {
+    "_encoder": InputEncoder,
+    "_flat": bool,
+    "_n_outputs": int,
+    "target_names_": tuple[str, ...] | None,
+}
+
+
+def _check_columns(model: Any, n_inputs: int) -> None:
+    need(model.n_features_in_ == n_inputs, "the number of input columns")
+    if hasattr(model, "feature_names_in_"):
+        need(model.feature_names_in_.dtype == object, "names of input columns")
+        shape(model.feature_names_in_, n_inputs)
+
+
+def _check_conditional(model: Any, n_outputs: int) -> None:
+    _check_columns(model, model._operator.system.centres.shape[1])
+    need(model._n_outputs == n_outputs, "the number of outputs")
+    need(n_outputs == 1 or not model._flat, "several outputs without an axis")
+    names = model.target_names_
+    need(names is None or len(names) == n_outputs, "names of outputs")
+
+
+def _check_density_operator(model: ConditionalDensityOperator) -> None:
+    model._check_parameters()
+    measure = model._operator.output.measure
+    _check_conditional(model, measure.dim)
+    if hasattr(model, "_plan"):
+        m, p = model._plan.centres.shape
+        need(p == model.n_features_in_, "the centres of the streamed fit")
+        need(model._plan.output.measure.dim == measure.dim, "the outputs of the streamed fit")
+        shape(model.sums_.targets, model._plan.n_targets, m)
+
+
+def _check_mean_operator(model: ConditionalMeanOperator) -> None:
+    _check_conditional(model, model._operator.outputs.shape[1])
+
+
+def _check_density(density: ReconstructedDensity) -> None:
+    measure = density.output.measure
+    shape(density.signed_values, measure.n_nodes)
+    shape(density.values, measure.n_nodes)
+    need(density.integral > 0 and np.isfinite(density.integral), "the integral of a density")
+    points = density.embedding.candidates()
+    need(points.shape[1] == measure.dim, "embedding and reference measure")
+
+
+def _check_reconstruction(model: DensityReconstruction) -> None:
+    _check_columns(model, model.density_.output.measure.dim)
+
+
+register("FitReport", FitReport)
+register("ReconstructedDensity", ReconstructedDensity, check=_check_density)
+register_model(
+    "ConditionalDensityOperator",
+    ConditionalDensityOperator,
+    _CONDITIONAL
+    | {
+        "_operator": DensityOperator,
+        "_plan": StreamPlan,
+        "sums_": NystromSums,
+        "report_": FitReport,
+    },
+    check=_check_density_operator,
+)
+register_model(
+    "ConditionalMeanOperator",
+    ConditionalMeanOperator,
+    _CONDITIONAL | {"_operator": MeanOperator},
+    check=_check_mean_operator,
+)
+register_model(
+    "DensityReconstruction",
+    DensityReconstruction,
+    _COLUMNS | {"density_": ReconstructedDensity, "_labels": Labels},
+    check=_check_reconstruction,
+)

@@ -1,0 +1,233 @@
+"""The classes below the estimators that model files may hold, by the names that files use."""
+
+from inspect import signature
+from typing import Any, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs
+from sklearn.gaussian_process import kernels as sklearn_kernels
+
+from kcdo import (
+    binning,
+    distributions,
+    embeddings,
+    kernels,
+    linalg,
+    measures,
+    operators,
+    reconstruction,
+    regularisation,
+    selection,
+    streaming,
+    systems,
+    validation,
+)
+from kcdo.frames import Labels
+from kcdo.memory import require_memory
+from kcdo.parallel import thread_count
+from kcdo.persistence import checks
+from kcdo.persistence.forms import register
+from kcdo.progress import Progress
+from kcdo.systems.exact import _BlockProduct
+
+Array = NDArray[np.floating]
+Numbers = NDArray[Any]
+_CENTRES = {"kernel": kernels.Kernel, "centres": Array, "n_jobs": int | None}
+
+
+# --- objects that need more than their fields
+
+
+def _factor_state(factor: linalg.CholeskyFactor) -> dict[str, Any]:
+    pack: Any = get_lapack_funcs("trttp", (factor._upper,))
+    return {"size": len(factor), "triangle": pack(factor._upper, uplo="U")[0]}
+
+
+def _factor(size: int, triangle: Array) -> linalg.CholeskyFactor:
+    checks.shape(triangle, size * (size + 1) // 2)
+    unpack: Any = get_lapack_funcs("tpttr", (triangle,))
+    new = object.__new__(linalg.CholeskyFactor)
+    new._upper = unpack(size, triangle, uplo="U")[0]
+    return new
+
+
+def _gradients_state(solver: linalg.ConjugateGradients) -> dict[str, Any]:
+    state = dict(vars(solver))
+    product = state.pop("_product")
+    # the FFT product is a method: its object is what is written
+    return {"product": getattr(product, "__self__", product), **state}
+
+
+def _gradients(product: Any, **state: Any) -> linalg.ConjugateGradients:
+    by_fft = isinstance(product, linalg.GridToeplitz)
+    n_points = len(product._index if by_fft else product.points)
+    checks.need(n_points == len(state["_ridge"]), "a product and its ridge")
+    new = object.__new__(linalg.ConjugateGradients)
+    vars(new).update(state, _product=product.product if by_fft else product)
+    return new
+
+
+def _toeplitz(**state: Any) -> linalg.GridToeplitz:
+    new = object.__new__(linalg.GridToeplitz)
+    vars(new).update(state, _workers=thread_count(None))  # of this machine, not of that of the fit
+    return new
+
+
+def _sums_state(sums: systems.NystromSums) -> dict[str, Any]:
+    """Leave out bins that no output has met: most of them where outputs have several columns."""
+    met = (sums.targets != 0.0).any(axis=1) | (sums.target_totals != 0.0)
+    rows = np.flatnonzero(met)
+    return vars(sums) | {
+        "rows": rows,
+        "n_targets": len(met),
+        "targets": sums.targets[rows],
+        "target_totals": sums.target_totals[rows],
+    }
+
+
+def _sums(
+    rows: NDArray[np.integer], n_targets: int, targets: Array, target_totals: Array, **others: Any
+) -> systems.NystromSums:
+    checks.shape(targets, len(rows), None)
+    checks.shape(target_totals, len(rows))
+    checks.shape(rows, None)
+    inside = np.all((rows >= 0) & (rows < n_targets)) and np.all(rows[1:] > rows[:-1])
+    checks.need(inside, "rows of sums")
+    m = targets.shape[1]
+    require_memory(8.0 * n_targets * (m + 1), "the sums of this model", "load it elsewhere.")
+    all_targets, all_totals = np.zeros((n_targets, m)), np.zeros(n_targets)
+    all_targets[rows], all_totals[rows] = targets, target_totals
+    return systems.NystromSums(targets=all_targets, target_totals=all_totals, **others)
+
+
+def _density_kernel(kernel: kernels.Kernel, dim: int) -> kernels.DensityKernel:
+    checks.need(0 < dim < 1000, "the dimension of an output kernel")  # it lists the columns
+    return kernels.DensityKernel(kernel, dim)
+
+
+# --- what users choose: kernels, measures, filters, schemes, solvers
+
+for _name in ("Gaussian", "Laplace", "Matern", "Periodic", "Categorical", "Product", "Sum"):
+    register(_name, getattr(kernels, _name))
+register("OnColumns", kernels.OnColumns, check=checks.on_columns)
+register("DensityKernel", kernels.DensityKernel, make=_density_kernel)
+register("Adapter", kernels.Adapter)
+for _name in (
+    *("ConstantKernel", "WhiteKernel", "RBF", "Matern", "RationalQuadratic", "ExpSineSquared"),
+    *("DotProduct", "PairwiseKernel", "Sum", "Product", "Exponentiation", "CompoundKernel"),
+):
+    _kernel = getattr(sklearn_kernels, _name)
+    register(f"sklearn.{_name}", _kernel, fields=dict.fromkeys(signature(_kernel).parameters, Any))
+
+register("Grid", measures.Grid, check=checks.grid)
+register("Scattered", measures.Scattered, check=checks.scattered)
+register("UniformBox", measures.UniformBox)
+register("QuasiRandomBox", measures.QuasiRandomBox)
+register("Sample", measures.Sample, fields={"measure": measures.Scattered})
+
+for _name in ("Tikhonov", "IteratedTikhonov", "SpectralCutoff", "PrintedForm"):
+    register(_name, getattr(linalg, _name))
+for _name in ("PowerScheme", "PrintedScheme", "CorrectedScheme"):
+    register(_name, getattr(regularisation, _name))
+for _name in ("Exact", "Iterative", "Nystrom"):
+    register(_name, getattr(systems, _name))
+
+# --- what a fit makes of it
+
+register("Groups", systems.Groups, check=checks.groups)
+register("Centres", systems.Centres, fields=_CENTRES, check=checks.centres)
+register(
+    "ExactSystem",
+    systems.ExactSystem,
+    fields=_CENTRES
+    | {
+        "groups": systems.Groups,
+        "alpha": float,
+        "ridge": Array,
+        "jitter": float,
+        "method": str,
+        "factor": linalg.CholeskyFactor | linalg.ConjugateGradients,
+    },
+    check=checks.exact_system,
+)
+register(
+    "CholeskyFactor",
+    linalg.CholeskyFactor,
+    fields={"size": int, "triangle": Array},
+    state=_factor_state,
+    make=_factor,
+    check=checks.factor,
+)
+register(
+    "ConjugateGradients",
+    linalg.ConjugateGradients,
+    fields={
+        "product": _BlockProduct | linalg.GridToeplitz,
+        "_ridge": Array,
+        "_low_rank": Array,
+        "_small": tuple[Array, bool],
+        "_tolerance": float,
+        "_max_iterations": int,
+        "iterations": int,
+        "residual": float,
+    },
+    state=_gradients_state,
+    make=_gradients,
+    check=checks.gradients,
+)
+register("BlockProduct", _BlockProduct, check=checks.block_product)
+register(
+    "GridToeplitz",
+    linalg.GridToeplitz,
+    fields={"_shape": tuple[int, ...], "_index": NDArray[np.integer], "_spectrum": Numbers},
+    make=_toeplitz,
+    check=checks.toeplitz,
+)
+register(
+    "NystromSums",
+    systems.NystromSums,
+    fields=get_type_hints(systems.NystromSums) | {"rows": NDArray[np.integer], "n_targets": int},
+    state=_sums_state,
+    make=_sums,
+    check=checks.sums,
+)
+
+register("Reconstruction", reconstruction.Reconstruction, check=checks.reconstruction)
+register("OutputBins", binning.OutputBins)
+register(
+    "GridLayout",
+    distributions.GridLayout,
+    fields={"grid": measures.Grid},
+    make=distributions.GridLayout,
+)
+register(
+    "MixtureLayout",
+    distributions.MixtureLayout,
+    fields={"nodes": Array, "sds": Array},
+    make=distributions.MixtureLayout,
+    check=checks.mixture,
+)
+register("SampleEmbedding", embeddings.SampleEmbedding, check=checks.embedding)
+
+register("MatrixValues", operators._Matrix)
+register("WeightedValues", operators._Weights)
+register("DensityOperator", operators.DensityOperator, check=checks.density_operator)
+register("MeanOperator", operators.MeanOperator, check=checks.mean_operator)
+
+register(
+    "Progress",
+    Progress,
+    fields={"verbose": bool},
+    state=lambda progress: {"verbose": progress._verbose},
+    make=Progress,
+)
+register("Wishes", selection.Wishes)
+register("StreamPlan", streaming.StreamPlan, check=checks.plan)
+register("InputEncoder", validation.InputEncoder, check=checks.encoder)
+register(
+    "Labels",
+    Labels,
+    fields={"library": str | None, "outputs": tuple[str, ...] | None},
+    make=Labels,
+)

@@ -1,0 +1,194 @@
+"""Model files as users meet them: ``model.save(path)`` and ``kcdo.load(path)``."""
+
+import os
+import platform
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+from sklearn.utils.validation import check_is_fitted
+
+from kcdo._version import __version__
+from kcdo.errors import ModelFileError
+from kcdo.persistence.archive import ArchiveReader, write_archive
+from kcdo.persistence.forms import matches, register
+from kcdo.persistence.tree import decode, encode
+
+FORMAT = "kcdo-model"
+VERSION = (1, 0)  # files of a higher first number are refused, those of a lower second are read
+_LONGEST_TEXT = 400
+
+
+class SavedModel:
+    """An estimator that can be written to a file; :func:`register_model` says what is."""
+
+    def save(self, path: str | os.PathLike[str], *, sums: bool = True) -> None:
+        """Write the fitted model to one file, which :func:`kcdo.load` reads.
+
+        The file holds numbers and JSON, no code, and appears whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            Where to write, usually ``name.kcdo``.
+        sums : bool
+            Keep what only ``partial_fit``, ``worker`` and ``merge`` need of a Nyström fit. Without
+            it the file may be much smaller.
+
+        Examples
+        --------
+        >>> import kcdo, numpy as np, tempfile
+        >>> x = np.linspace(0, 1, 50)
+        >>> model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(x[:, None], x)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/line.kcdo")
+        ...     same = kcdo.load(f"{folder}/line.kcdo")
+        >>> bool(same.predict([[0.5]]) == model.predict([[0.5]]))
+        True
+        """
+        check_is_fitted(self)
+        written = self if sums else _without_sums(self)
+        records, arrays = encode(written)
+        write_archive(path, _description(self) | {"objects": records}, arrays)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Return the model that ``model.save(path)`` wrote.
+
+    Every size, type and number of the file is checked; a file that is damaged, forged or of
+    another kind raises :class:`ModelFileError` and runs nothing.
+    """
+    with _opened(path) as reader:
+        model = decode(reader.metadata.get("objects"), reader.arrays())
+        if not isinstance(model, SavedModel):
+            raise ModelFileError(f"it holds a {type(model).__name__}, which is no model.")
+        return model
+
+
+def model_info(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what a model file says of itself: versions, columns, parameters, report."""
+    with _opened(path) as reader:
+        return {name: value for name, value in reader.metadata.items() if name != "objects"}
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[ArchiveReader]:
+    """Open a model file; whatever its contents provoke becomes one kind of error."""
+    later = ""
+    with open(path, "rb") as file:
+        try:
+            reader = ArchiveReader(file)
+            if check_version(reader.metadata) > VERSION:
+                later = f" It was written by a later kcdo than this, {__version__}: upgrade kcdo."
+            yield reader
+        except MemoryError:
+            raise
+        except ModelFileError as error:
+            raise ModelFileError(f"cannot load {os.fspath(path)!r}: {error}{later}") from None
+        except Exception as error:  # of zip, JSON or a constructor
+            raise ModelFileError(
+                f"cannot load {os.fspath(path)!r}: it is damaged ({type(error).__name__}: "
+                f"{error}).{later}"
+            ) from error
+
+
+def check_version(metadata: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the version of a file; other formats, and later ones than we know, are refused."""
+    if metadata.get("format") != FORMAT:
+        raise ModelFileError("it is not a kcdo model file.")
+    found = re.fullmatch(r"(\d{1,6})\.(\d{1,6})", str(metadata.get("version")))
+    if found is None:
+        raise ModelFileError("it does not say which version of model files it is.")
+    if int(found[1]) > VERSION[0]:
+        raise ModelFileError(
+            f"it is a model file of version {found[0]}, written by kcdo "
+            f"{str(metadata.get('kcdo'))[:40]}; this is kcdo {__version__}, which reads up to "
+            f"{VERSION[0]}.x: upgrade kcdo."
+        )
+    return int(found[1]), int(found[2])
+
+
+def register_model(
+    name: str,
+    cls: type,
+    fitted: Mapping[str, Any],
+    *,
+    check: Callable[[Any], None] | None = None,
+) -> None:
+    """Let model files hold an estimator.
+
+    Parameters
+    ----------
+    name, cls, check
+        As for :func:`register`.
+    fitted : mapping of names to types
+        Attributes of a fit that are written where they are there; others are not.
+    """
+
+    def state(model: Any) -> dict[str, Any]:
+        found = {key: value for key, value in vars(model).items() if key in fitted}
+        return {"parameters": model.get_params(deep=False), "fit": found}
+
+    def make(parameters: dict[str, Any], fit: dict[str, Any]) -> Any:
+        model = cls(**parameters)
+        for key, value in fit.items():
+            if key not in fitted or not matches(value, fitted[key]):
+                raise ModelFileError(f"{name} has no such part {key[:60]!r}.")
+            setattr(model, key, value)
+        check_is_fitted(model)
+        return model
+
+    table = {"parameters": dict[str, Any], "fit": dict[str, Any]}
+    register(name, cls, fields=table, state=state, make=make, check=check)
+
+
+def _without_sums(model: Any) -> Any:
+    other = copy(model)
+    for name in ("_plan", "sums_"):
+        vars(other).pop(name, None)
+    return other
+
+
+def _description(model: Any) -> dict[str, Any]:
+    """Return what a reader may want to know without loading the model, which needs none of it."""
+    report = getattr(model, "report_", None)
+    names = getattr(model, "feature_names_in_", None)
+    targets = getattr(model, "target_names_", None)
+    return {
+        "format": FORMAT,
+        "version": f"{VERSION[0]}.{VERSION[1]}",
+        "kcdo": __version__,
+        "libraries": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+            "scikit-learn": sklearn.__version__,
+        },
+        "model": type(model).__name__,
+        "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+        "n_features": int(model.n_features_in_),
+        "feature_names": None if names is None else [str(name) for name in names],
+        "target_names": None if targets is None else list(targets),
+        "report": None
+        if report is None
+        else {f.name: _plain(getattr(report, f.name)) for f in fields(report)},
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it, or a short text."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str) or _finite(value):
+        return value
+    return str(value)[:_LONGEST_TEXT]
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, float) and bool(np.isfinite(value))
