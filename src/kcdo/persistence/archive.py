@@ -46,7 +46,7 @@ def write_archive(path: str | os.PathLike[str], metadata: dict[str, Any], arrays
     if len(text) > _LARGEST_METADATA:
         raise ModelFileError(
             f"the names and options of this model take {len(text) >> 20} MiB, too much for a model "
-            "file: give large centres or boxes as arrays, and shorter names."
+            "file: use fewer given centres, or shorter names."
         )
     with atomic_file(path) as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
