@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         PrintedScheme,
         finite_sample_bound,
     )
+    from kcdo.reports import write_report
     from kcdo.systems import Exact, Iterative, Nystrom
 
 _HOMES = {
@@ -120,6 +121,7 @@ _HOMES = {
         "RidgelineDisplay",
         "plot_distribution",
     ),
+    "reports": ("write_report",),
     "systems": ("Exact", "Iterative", "Nystrom"),
     "regularisation": ("CorrectedScheme", "PowerScheme", "PrintedScheme", "finite_sample_bound"),
 }
@@ -188,6 +190,7 @@ __all__ = [
     "plot_distribution",
     "reconstruct",
     "with_median_scales",
+    "write_report",
 ]
 
 

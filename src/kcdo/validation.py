@@ -147,7 +147,7 @@ class InputEncoder:
         for place in places:
             name = repr(names[place]) if names else str(place)
             values = columns[place].tolist()
-            if any(map(_is_missing, values)):
+            if any(map(is_missing, values)):
                 raise InvalidInputError(f"Input X contains NaN in categorical column {name}.")
             codes = self.categories.setdefault(place, {})
             if learn:
@@ -262,7 +262,7 @@ def _new(values: list[Any], known: dict[Hashable, int]) -> list[Any]:
     return [v for v in dict.fromkeys(values) if v not in known]
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Whether a category is missing: None, NaN, or pandas' NA, which refuses to compare."""
     try:
         return value is None or bool(value != value)  # NaN differs from itself

@@ -5,6 +5,8 @@ import warnings
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
+from os import PathLike
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -31,6 +33,7 @@ from kcdo.progress import Progress
 from kcdo.regularisation import Scheme
 from kcdo.automatic import Rows, automatic_fit
 from kcdo.combination import CombinedOperator, Combination
+from kcdo.reports import write_report
 from kcdo.selection import RULES, Wishes, warn_outside
 from kcdo.transforms import Support, Transform, transform_for
 from kcdo.streaming import Chunk, Pilot, StreamPlan, pilot_size, same_plan, stream
@@ -262,6 +265,10 @@ class ConditionalDensityOperator(ConditionalEstimator):
                 weights=np.asarray(sample_weight) if sample_weight is not None else None,
             )
         )
+
+    def report(self, path: str | PathLike[str], X: Any, y: Any = None, **options: Any) -> Path:
+        """Write one HTML file to explore the model, see :func:`kcdo.reports.write_report`."""
+        return write_report(self, path, X, y, **options)
 
     def _check_parameters(self) -> None:
         if self.selection not in SELECTIONS:

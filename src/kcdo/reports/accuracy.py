@@ -1,0 +1,115 @@
+"""How good the predictions are on given rows: scores, coverage, calibration."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.distributions import ConditionalDistribution
+
+Array = NDArray[np.floating]
+
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+
+_BLOCK = 256  # queries at a time: a block by block matrix holds the wanted diagonal
+_GRID = 400
+
+
+@dataclass(frozen=True, eq=False)
+class OutputAccuracy:
+    """Accuracy of one output.
+
+    Attributes
+    ----------
+    crps, crps_without_inputs : float
+        Mean continuous ranked probability score, of the model and of the distribution of these
+        outputs that ignores the inputs.
+    rmse : float
+        Root of the mean squared error of the conditional mean.
+    pit : (N,) array
+        F(y_i | x_i), uniform if the model is calibrated.
+    widths : tuple of float
+        Mean width of the central intervals of :data:`LEVELS`.
+    """
+
+    crps: float
+    crps_without_inputs: float
+    rmse: float
+    pit: Array
+    widths: tuple[float, ...]
+
+    def coverage(self, level: float) -> float:
+        """Return the share of rows inside their central interval of a level."""
+        return float(np.mean(np.abs(self.pit - 0.5) <= level / 2))
+
+
+@dataclass(frozen=True, eq=False)
+class Accuracy:
+    """Accuracy on some rows: the joint log score, and that of every output.
+
+    ``log_score`` is the mean log density over the rows whose outputs the model thinks possible,
+    ``n_impossible`` the number of the others, whose density is 0.
+    """
+
+    n_rows: int
+    log_score: float
+    n_impossible: int
+    outputs: tuple[OutputAccuracy, ...]
+
+
+def measure_accuracy(dist: ConditionalDistribution, Y: Array, flat: bool) -> Accuracy:
+    """Return the accuracy of predictions, one per row of Y (N, d)."""
+    densities = dist.logpdf_pairs(Y[:, 0] if flat else Y)
+    possible = np.isfinite(densities)
+    outputs = [
+        _output_accuracy(dist if flat else dist.marginal(k), Y[:, k]) for k in range(Y.shape[1])
+    ]
+    return Accuracy(
+        n_rows=len(Y),
+        log_score=float(densities[possible].mean()) if possible.any() else -np.inf,
+        n_impossible=int(np.count_nonzero(~possible)),
+        outputs=tuple(outputs),
+    )
+
+
+def _output_accuracy(dist: ConditionalDistribution, y: Array) -> OutputAccuracy:
+    tails = _tails(LEVELS)
+    columns = [f"q{100 * tail:g}" for tail in tails]
+    answers = dist.summary(["mean", *columns])
+    ends = np.stack([answers[name] for name in columns])
+    n = len(LEVELS)
+    return OutputAccuracy(
+        crps=float(_crps(dist, y).mean()),
+        crps_without_inputs=_crps_without_inputs(y),
+        rmse=float(np.sqrt(np.mean((answers["mean"] - y) ** 2))),
+        pit=_pit(dist, y),
+        widths=tuple((ends[n:] - ends[:n]).mean(axis=1).tolist()),
+    )
+
+
+def _tails(levels: Sequence[float]) -> list[float]:
+    return [0.5 - level / 2 for level in levels] + [0.5 + level / 2 for level in levels]
+
+
+def _pit(dist: ConditionalDistribution, y: Array) -> Array:
+    """Return F(y_i | x_i)."""
+    parts = [slice(start, start + _BLOCK) for start in range(0, len(y), _BLOCK)]
+    return np.concatenate([np.diagonal(dist[part].cdf(y[part])) for part in parts])
+
+
+def _crps(dist: ConditionalDistribution, y: Array) -> Array:
+    """Return ∫ (F(z | x_i) - 1[z >= y_i])² dz, on a grid that holds outputs and predictions."""
+    ends = dist.quantile([0.0, 1.0])
+    edges = np.linspace(min(ends.min(), y.min()), max(ends.max(), y.max()), _GRID + 1)
+    middles, width = (edges[1:] + edges[:-1]) / 2, edges[1] - edges[0]
+    above = np.clip((edges[1:] - y[:, None]) / width, 0.0, 1.0)  # share of a cell beyond y
+    F = dist.cdf(middles)
+    return width * (F**2 - 2 * F * above + above).sum(axis=1)
+
+
+def _crps_without_inputs(y: Array) -> float:
+    """Return the mean CRPS of the empirical distribution of y: half of Gini's mean difference."""
+    n = len(y)
+    ranks = 2 * np.arange(1, n + 1) - n - 1
+    return float(ranks @ np.sort(y)) / n**2

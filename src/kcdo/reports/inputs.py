@@ -1,0 +1,170 @@
+"""Which inputs the reader may change: their order, and the values that each can take."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.reports.columns import Column, FittedModel, rows_like
+from kcdo.reports.text import number
+
+Array = NDArray[np.floating]
+
+_SENSITIVITY_VALUES = 5
+_SENSITIVITY_QUERIES = 2000
+_SLIDERS = 3
+_SLIDER_SIZES = {1: (101,), 2: (61, 31), 3: (41, 15, 7)}
+_SHRINKING = (1.0, 0.9, 0.8, 0.7, 0.6)
+_ROUND = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+_CATEGORIES, _CATEGORIES_OF_MINOR_INPUTS = 12, 4
+
+
+@dataclass(frozen=True, eq=False)
+class Control:
+    """An input and the values that the reader can give it; one value: it is held there."""
+
+    column: int
+    kind: Literal["slider", "select", "fixed"]
+    values: NDArray
+    texts: tuple[str, ...]
+    start: int
+
+
+def importance(model: FittedModel, X: Any, columns: Sequence[Column]) -> tuple[Array, str]:
+    """Return a share of importance for every input, and what it measures."""
+    stored = getattr(model.report_, "importances", None)
+    if stored is not None:
+        values = list(stored.values()) if hasattr(stored, "values") else list(stored)
+        return _shares(np.asarray(values, dtype=float)), "as the fit measured it"
+    shares = _shares(_sensitivity(model, X, columns))
+    return shares, "by how far the predicted mean and spread move when this input alone changes"
+
+
+def controls(columns: Sequence[Column], shares: Array, most_curves: int) -> list[Control]:
+    """Return a control for every input, the most important first, of few enough combinations.
+
+    The most important inputs that are numbers get sliders; the others a few values to pick from.
+    If there are too many combinations sliders get coarser, then minor inputs are held fixed.
+    """
+    order = [int(i) for i in np.argsort(-shares, kind="stable")]
+    sliders = [i for i in order if _steps(columns[i]) > _SENSITIVITY_VALUES][:_SLIDERS]
+    sizes = dict(zip(sliders, _SLIDER_SIZES.get(len(sliders), ()), strict=True))
+    minor = [i for i in order if i not in sizes]
+    major = set(order[:_SLIDERS])
+    for n_open in range(len(minor), -1, -1):
+        factors = _SHRINKING if n_open else (*_SHRINKING, 0.4, 0.3, 0.2, 0.1, 0.05)
+        for factor in factors:
+            made = [_slider(columns[i], i, round(factor * sizes[i])) for i in sliders]
+            made += [_select(columns[i], i, i in major) for i in minor[:n_open]]
+            if np.prod([len(c.values) for c in made], dtype=float) <= most_curves:
+                return made + [_fixed(columns[i], i) for i in minor[n_open:]]
+    return [_fixed(columns[i], i) for i in order]
+
+
+def _sensitivity(model: FittedModel, X: Any, columns: Sequence[Column]) -> Array:
+    """Return the variance of the conditional mean and sd along each input, other inputs as seen."""
+    n_rows = max(2, min(24, _SENSITIVITY_QUERIES // (_SENSITIVITY_VALUES * len(columns))))
+    spread = np.linspace(0, len(columns[0].values) - 1, n_rows).astype(int)
+    rows = [column.values[spread] for column in columns]
+    found = np.zeros(len(columns))
+    scale: Any = 0.0
+    for i, column in enumerate(columns):
+        values = _few_values(column, _SENSITIVITY_VALUES, least_share=0.0)
+        if len(values) < 2:
+            continue
+        queries = [np.repeat(part, len(values)) for part in rows]
+        queries[i] = np.tile(values, n_rows)
+        answers = model.conditional(rows_like(X, queries)).summary(["mean", "sd"])
+        moved = [a.reshape(n_rows, len(values), -1).var(axis=1) for a in answers.values()]
+        scale = scale or answers["sd"].reshape(len(queries[i]), -1).mean(axis=0) ** 2
+        found[i] = np.mean((moved[0] + moved[1]) / scale)
+    return found
+
+
+def _shares(values: Array) -> Array:
+    values = np.where(np.isfinite(values), np.maximum(values, 0.0), 0.0)
+    total = values.sum()
+    return values / total if total > 0 else np.full(len(values), 1.0 / len(values))
+
+
+def _steps(column: Column) -> int:
+    """Return how many different numbers a column has; 0 for categories, which have no order."""
+    return 0 if column.kind == "category" else len(np.unique(column.present))
+
+
+def _slider(column: Column, place: int, size: int) -> Control:
+    values = _even_values(column, max(2, size))
+    start = int(np.argmin(np.abs(values - np.median(column.present))))
+    return Control(place, "slider", values, _number_texts(values), start)
+
+
+def _select(column: Column, place: int, major: bool) -> Control:
+    if column.kind == "category":
+        values = _categories(column, _CATEGORIES if major else _CATEGORIES_OF_MINOR_INPUTS)
+        start = list(values).index(column.counts()[0][0])
+        texts = tuple(map(str, values))
+    else:
+        values = _few_values(column, 3, least_share=0.1)
+        start = int(np.argmin(np.abs(values - np.median(column.present))))
+        texts = _number_texts(values)
+    return Control(place, "select" if len(values) > 1 else "fixed", values, texts, start)
+
+
+def _fixed(column: Column, place: int) -> Control:
+    full = _select(column, place, major=False)
+    one = slice(full.start, full.start + 1)
+    return Control(place, "fixed", full.values[one], full.texts[one], 0)
+
+
+def _categories(column: Column, most: int) -> NDArray:
+    """Return the most frequent categories, in alphabetical or numerical order."""
+    kept = [value for value, _ in column.counts()[:most]]
+    numbers = all(isinstance(value, int | float) for value in kept)
+    out = np.empty(len(kept), dtype=object)
+    out[:] = sorted(kept, key=float if numbers else str)  # type: ignore[arg-type]
+    return out
+
+
+def _few_values(column: Column, n: int, *, least_share: float) -> NDArray:
+    """Return n typical values: quantiles rounded to what can be read, or frequent categories."""
+    if column.kind == "category":
+        return _categories(column, n)
+    distinct = np.unique(column.present)
+    if len(distinct) <= n:
+        return distinct
+    middle = (np.arange(n) + 0.5) / n if least_share == 0 else np.linspace(0, 1, n)
+    levels = least_share + (1 - 2 * least_share) * middle
+    values = np.quantile(column.present, levels)
+    low, high = np.quantile(column.present, [0.05, 0.95])
+    step = _nice_step((high - low) / 60) if high > low else 0.0
+    if column.kind == "whole number":
+        step = max(1.0, step)
+    return np.unique(np.round(values / step) * step if step else values)
+
+
+def _even_values(column: Column, size: int) -> Array:
+    """Return at most ``size`` round numbers, evenly spaced over where 99 % of the data lie."""
+    present = column.present
+    distinct = np.unique(present)
+    if len(distinct) <= size:
+        return distinct
+    low, high = np.quantile(present, [0.005, 0.995])
+    if not high > low:
+        low, high = distinct[0], distinct[-1]
+    step = _nice_step((high - low) / (size - 1))
+    if column.kind == "whole number":
+        step = float(max(1, np.ceil(step)))
+    first, last = np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9)
+    return step * np.arange(first, last + 1)
+
+
+def _nice_step(least: float) -> float:
+    """Return the smallest step of round numbers that is not below ``least``."""
+    power = 10.0 ** np.floor(np.log10(least))
+    return float(next(f * power for f in _ROUND if f * power >= least * (1 - 1e-9)))
+
+
+def _number_texts(values: Array) -> tuple[str, ...]:
+    return tuple(number(float(value), 6) for value in values)

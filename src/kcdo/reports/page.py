@@ -1,0 +1,275 @@
+"""The page as a whole: gathers the parts, keeps the size, writes the file."""
+
+import datetime
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from kcdo._version import __version__
+from kcdo.errors import InvalidInputError
+from kcdo.reports.accuracy import measure_accuracy
+from kcdo.reports.columns import (
+    Column,
+    FittedModel,
+    complete_rows,
+    input_columns,
+    output_columns,
+    rows_like,
+)
+from kcdo.reports.curves import STATISTICS, compute_curves, most_curves, output_axes
+from kcdo.reports.inputs import Control, controls, importance
+from kcdo.reports.sections import accuracy_section, data_section, parameter_section
+from kcdo.reports.text import escape, script_json
+
+_MOST_BYTES = 10_000_000
+_ACCURACY_ROWS = 5000  # beyond, a sample: the scores change in the third digit only
+_MARGIN_BYTES = 10_000  # for what the explorer says of its outputs
+
+
+def write_report(
+    model: FittedModel,
+    path: str | os.PathLike[str],
+    X: Any,
+    Y: Any = None,
+    *,
+    held_out: bool | None = None,
+    title: str | None = None,
+    output_names: Sequence[str] | None = None,
+    max_bytes: int = _MOST_BYTES,
+) -> Path:
+    """Write one HTML file that shows a fitted model: densities to explore, accuracy, data.
+
+    The file needs no network and no other file. The reader moves sliders of the most important
+    inputs and sees p(y|x) change; the curves are computed here, on a grid of inputs.
+
+    Parameters
+    ----------
+    model : ConditionalDensityOperator
+        A fitted model.
+    path : path
+        Where to write; an existing file is replaced only once the new one is complete.
+    X : array or data frame (N, p)
+        Rows that show what inputs are usual, best rows that the model was not fitted to.
+    Y : array or data frame (N,) or (N, d), optional
+        Their outputs, from which the accuracy is measured. Rows with missing values are left out.
+    held_out : bool, optional
+        Whether the model has not seen these rows; the report says so beside the accuracy. If not
+        given, as many rows as were fitted are taken to be these, and otherwise nothing is claimed.
+    title : str, optional
+        Heading of the page.
+    output_names : sequence of str, optional
+        Names of the outputs, by default those of the columns of Y.
+    max_bytes : int
+        Largest size of the file; the grid of inputs gets coarser to keep it.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Examples
+    --------
+    >>> import numpy as np, kcdo, tempfile
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, (200, 1))
+    >>> y = np.sin(X[:, 0]) + 0.2 * rng.standard_normal(200)
+    >>> model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X[:150], y[:150])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = write_report(model, folder + "/report.html", X[150:], y[150:], held_out=True)
+    ...     file.stat().st_size < 1_000_000
+    True
+    """
+    check_is_fitted(model)
+    target = _checked_path(path)
+    shown = _Shown.of(model, X, Y, output_names)
+    shares, meaning = importance(model, X, shown.inputs)
+    parts = {
+        "title": escape(title or _title(shown, shares)),
+        "subtitle": escape(_subtitle(shown)),
+        "accuracy": _accuracy_html(shown, held_out),
+        "data": data_section(shown.given_inputs, shown.given_outputs),
+        "parameters": parameter_section(model.report_, shown.inputs, shares, meaning),
+        "version": escape(__version__),
+        "date": datetime.date.today().isoformat(),
+        "css": _asset("report.css"),
+        "js": _asset("report.js"),
+    }
+    page = Template(_asset("template.html"))
+    taken = len(page.substitute(parts, explorer="").encode()) + _MARGIN_BYTES
+    explorer = _explorer(shown, shares, max_bytes - taken)
+    _write_atomically(target, page.substitute(parts, explorer=script_json(explorer)))
+    return target
+
+
+@dataclass(frozen=True, eq=False)
+class _Shown:
+    """The model with the data of a report: as given, and the rows without missing values."""
+
+    model: FittedModel
+    X: Any
+    flat: bool  # outputs are a vector
+    given_inputs: list[Column]
+    given_outputs: list[Column]
+    inputs: list[Column]
+    outputs: list[Column]
+
+    @classmethod
+    def of(cls, model: FittedModel, X: Any, Y: Any, output_names: Sequence[str] | None) -> Self:
+        inputs = input_columns(X, model)
+        flat, d = _output_shape(model, X, inputs)
+        outputs = output_columns(Y, output_names, d)
+        if Y is None:
+            rows = complete_rows(inputs)
+            return cls(model, X, flat, inputs, outputs, [c.take(rows) for c in inputs], outputs)
+        n, m = len(inputs[0].values), len(outputs[0].values)
+        if n != m:
+            raise InvalidInputError(f"X and Y have inconsistent numbers of rows: {n} and {m}.")
+        rows = complete_rows([*inputs, *outputs])
+        if not len(rows):
+            raise InvalidInputError("no row of X and Y is without missing values.")
+        used = [[c.take(rows) for c in columns] for columns in (inputs, outputs)]
+        return cls(model, X, flat, inputs, outputs, *used)
+
+    @property
+    def n_given(self) -> int:
+        return len(self.given_inputs[0].values)
+
+    @property
+    def n_used(self) -> int:
+        return len(self.inputs[0].values)
+
+    @property
+    def n_fitted(self) -> int:
+        return int(self.model.report_.n_samples)
+
+
+def _checked_path(path: str | os.PathLike[str]) -> Path:
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InvalidInputError(
+            f"cannot write {target}: the folder {target.parent} does not exist; create it first."
+        )
+    if target.is_dir():
+        raise InvalidInputError(f"cannot write {target}: it is a folder; name a file in it.")
+    return target
+
+
+def _output_shape(model: FittedModel, X: Any, inputs: Sequence[Column]) -> tuple[bool, int]:
+    """Return whether the outputs are a vector, and how many there are."""
+    complete = complete_rows(inputs)
+    if not len(complete):
+        raise InvalidInputError("no row of X is without missing values: nothing can be shown.")
+    first = rows_like(X, [column.values[complete[:1]] for column in inputs])
+    mean = model.conditional(first).mean()
+    return mean.ndim == 1, 1 if mean.ndim == 1 else mean.shape[1]
+
+
+def _accuracy_html(shown: _Shown, held_out: bool | None) -> str:
+    if not len(shown.outputs[0].values):
+        return "<p>No outputs were given to the report, so nothing could be measured.</p>"
+    rows = np.sort(np.random.default_rng(0).permutation(shown.n_used)[:_ACCURACY_ROWS])
+    dist = shown.model.conditional(rows_like(shown.X, [c.values[rows] for c in shown.inputs]))
+    Y = np.column_stack([column.values[rows] for column in shown.outputs])
+    text = _which_rows(shown.n_given, shown.n_fitted, held_out)
+    if shown.n_used < shown.n_given:
+        left_out = shown.n_given - shown.n_used
+        text += f" {left_out:,} of them have missing values and were left out."
+    if len(rows) < shown.n_used:
+        text += f" The scores are of {len(rows):,} rows drawn at random from them."
+    accuracy = measure_accuracy(dist, Y, shown.flat)
+    return accuracy_section(accuracy, shown.outputs, f'<p class="rows">{text}</p>')
+
+
+def _which_rows(n_given: int, n_fitted: int, held_out: bool | None) -> str:
+    if held_out:
+        return (
+            f"<strong>Held-out rows.</strong> Measured on {n_given:,} rows that the model was not "
+            "fitted to."
+        )
+    if held_out is False or n_given == n_fitted:
+        guess = "" if held_out is False else " (exactly as many rows were fitted)"
+        return (
+            f"<strong>Training rows.</strong> Measured on the {n_given:,} rows that the model was "
+            f"fitted to{guess}: new rows will score worse."
+        )
+    return (
+        f"Measured on {n_given:,} rows; the model was fitted to {n_fitted:,}. The report was not "
+        "told whether these were held out; if they were fitted, new rows will score worse."
+    )
+
+
+def _title(shown: _Shown, shares: NDArray[np.floating]) -> str:
+    order = [shown.inputs[i].label for i in np.argsort(-shares, kind="stable")]
+    given = ", ".join(order[:3]) + (f" and {len(order) - 3} more" if len(order) > 3 else "")
+    names = [column.label for column in shown.outputs]
+    return f"{', '.join(names[:3])}{' …' if len(names) > 3 else ''} given {given}"
+
+
+def _subtitle(shown: _Shown) -> str:
+    p = len(shown.inputs)
+    return (
+        f"Conditional density fitted to {shown.n_fitted:,} rows and "
+        f"{'1 input' if p == 1 else f'{p} inputs'}; {shown.n_given:,} rows in this report."
+    )
+
+
+def _explorer(shown: _Shown, shares: NDArray[np.floating], most_bytes: int) -> dict[str, Any]:
+    """Return what the script of the page reads, in at most so many bytes."""
+    axes = output_axes(shown.model, shown.X, shown.inputs, shown.outputs)
+    most = controls(shown.inputs, shares, most_curves(shown.model, axes, most_bytes))
+    words = len(script_json([_control(c, shown.inputs[c.column]) for c in most]))
+    n_curves = most_curves(shown.model, axes, most_bytes - words)
+    if n_curves < 1:
+        raise InvalidInputError(
+            "max_bytes leaves no room for a single curve: raise it by "
+            f"{10_000 - min(most_bytes, 0):,} or more."
+        )
+    chosen = controls(shown.inputs, shares, n_curves)
+    curves = compute_curves(shown.model, shown.X, chosen, axes, shown.flat)
+    return {
+        "inputs": [_control(control, shown.inputs[control.column]) for control in chosen],
+        "outputs": [
+            {"label": column.label, "unit": column.unit, **packed}
+            for column, packed in zip(shown.outputs, curves["outputs"], strict=True)
+        ],
+        "joint": curves["joint"],
+        "statistics": STATISTICS,
+    }
+
+
+def _control(control: Control, column: Column) -> dict[str, Any]:
+    return {
+        "label": column.label,
+        "unit": column.unit,
+        "kind": control.kind,
+        "texts": control.texts,
+        "values": control.values.tolist() if control.kind == "slider" else None,
+        "start": control.start,
+    }
+
+
+def _asset(name: str) -> str:
+    return files("kcdo.reports").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _write_atomically(target: Path, text: str) -> None:
+    """Write beside the target and rename: there is never half a report."""
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        with temporary.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
