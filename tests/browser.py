@@ -10,11 +10,20 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 TIMEOUT = 60.0
+# The protocol's pipe is file descriptors 3 and 4 of the browser, whatever ours are.
+LAUNCHER = """
+import fcntl, os, sys
+read, write = (fcntl.fcntl(int(fd), fcntl.F_DUPFD, 10) for fd in sys.argv[1:3])
+os.dup2(read, 3)
+os.dup2(write, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def find_browser():
@@ -30,8 +39,7 @@ class Browser:
         self._read, from_browser = os.pipe()
         self._process = subprocess.Popen(
             [
-                # The protocol's pipe is file descriptors 3 and 4 of the browser.
-                *("sh", "-c", f'exec "$0" "$@" 3<&{to_browser} 4>&{from_browser}', executable),
+                *(sys.executable, "-c", LAUNCHER, str(to_browser), str(from_browser), executable),
                 *("--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu"),
                 *("--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking"),
                 *("--hide-scrollbars", f"--user-data-dir={profile}", "about:blank"),
@@ -113,7 +121,15 @@ class Browser:
     def click(self, x, y):
         """Press and release the mouse at a place of the window."""
         for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+            self.call(
+                "Input.dispatchMouseEvent",
+                type=kind,
+                x=x,
+                y=y,
+                button="left",
+                buttons=1,
+                clickCount=1,
+            )
 
     def screenshot(self, path, *, full=False, clip=None):
         """Write what the window shows, or the whole page, or a part of it, as PNG."""

@@ -11,7 +11,8 @@ EXAMPLE = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_examples_run(page):
+def test_examples_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # examples may write files
     # One namespace per page: later examples build on earlier ones.
     namespace: dict[str, object] = {}
     for example in EXAMPLE.findall(page.read_text(encoding="utf-8")):

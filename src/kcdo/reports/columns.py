@@ -55,8 +55,9 @@ class Column:
 
     @property
     def present(self) -> NDArray:
-        """The values that are there."""
-        return self.values[~self.missing]
+        """The values that are there, and finite."""
+        there = ~self.missing if self.kind == "category" else np.isfinite(self.values)
+        return self.values[there]
 
     def take(self, rows: NDArray[np.integer]) -> "Column":
         """Return the column of some rows."""

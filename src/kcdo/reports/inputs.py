@@ -59,6 +59,7 @@ def controls(columns: Sequence[Column], shares: Array, most_curves: int) -> list
             made = [_slider(columns[i], i, round(factor * sizes[i])) for i in sliders]
             made += [_select(columns[i], i, i in major) for i in minor[:n_open]]
             if np.prod([len(c.values) for c in made], dtype=float) <= most_curves:
+                made.sort(key=lambda control: order.index(control.column))
                 return made + [_fixed(columns[i], i) for i in minor[n_open:]]
     return [_fixed(columns[i], i) for i in order]
 
@@ -68,8 +69,9 @@ def _sensitivity(model: FittedModel, X: Any, columns: Sequence[Column]) -> Array
     n_rows = max(2, min(24, _SENSITIVITY_QUERIES // (_SENSITIVITY_VALUES * len(columns))))
     spread = np.linspace(0, len(columns[0].values) - 1, n_rows).astype(int)
     rows = [column.values[spread] for column in columns]
+    sd = model.conditional(rows_like(X, rows)).std().reshape(n_rows, -1)
+    unit = np.mean(sd**2, axis=0)
     found = np.zeros(len(columns))
-    scale: Any = 0.0
     for i, column in enumerate(columns):
         values = _few_values(column, _SENSITIVITY_VALUES, least_share=0.0)
         if len(values) < 2:
@@ -78,8 +80,7 @@ def _sensitivity(model: FittedModel, X: Any, columns: Sequence[Column]) -> Array
         queries[i] = np.tile(values, n_rows)
         answers = model.conditional(rows_like(X, queries)).summary(["mean", "sd"])
         moved = [a.reshape(n_rows, len(values), -1).var(axis=1) for a in answers.values()]
-        scale = scale or answers["sd"].reshape(len(queries[i]), -1).mean(axis=0) ** 2
-        found[i] = np.mean((moved[0] + moved[1]) / scale)
+        found[i] = np.mean((moved[0] + moved[1]) / unit)
     return found
 
 

@@ -182,7 +182,7 @@ def _accuracy_html(shown: _Shown, held_out: bool | None) -> str:
     text = _which_rows(shown.n_given, shown.n_fitted, held_out)
     if shown.n_used < shown.n_given:
         left_out = shown.n_given - shown.n_used
-        text += f" {left_out:,} of them have missing values and were left out."
+        text += f" {left_out:,} of them have missing or infinite values and were left out."
     if len(rows) < shown.n_used:
         text += f" The scores are of {len(rows):,} rows drawn at random from them."
     accuracy = measure_accuracy(dist, Y, shown.flat)

@@ -147,7 +147,7 @@ def _calibration(column: Column, found: OutputAccuracy, named: bool) -> str:
         f"<h3>{title}</h3><p>{_verdict(found)}</p>"
         '<div class="figures">'
         f"<figure>{calibration_curve(found.pit, column.label)}<figcaption>Rows inside their "
-        "central interval. On the diagonal: as promised; above: intervals too wide; below: too narrow."
+        "central interval. On the diagonal: as promised; above: too wide; below: too narrow."
         "</figcaption></figure>"
         f"<figure>{pit_histogram(found.pit, column.label)}<figcaption>PIT: where outputs fall in "
         "their predicted distribution. Flat: calibrated; a bowl: too narrow; a hill: too wide."
@@ -181,7 +181,8 @@ def _data_line(column: Column, role: str) -> str:
         mean = "–"
     elif len(present):
         ends = f"{number(float(present.min()))} to {number(float(present.max()))}"
-        shown, mean = with_unit(ends, column.unit), with_unit(_mean(present), column.unit)
+        shown = with_unit(ends, column.unit)
+        mean = with_unit(number(float(present.mean())), column.unit)
     else:
         shown, mean = "–", "–"
     missing = int(np.count_nonzero(column.missing))
@@ -192,11 +193,6 @@ def _data_line(column: Column, role: str) -> str:
         f'<td class="num" data-name="Mean">{escape(mean)}</td>'
         f'<td class="num" data-name="Missing">{f"{missing:,}" if missing else "none"}</td></tr>'
     )
-
-
-def _mean(values: Array) -> str:
-    finite = values[np.isfinite(values)]
-    return number(float(finite.mean())) if len(finite) else "–"
 
 
 def _table(head: str, lines: Sequence[str], name: str) -> str:

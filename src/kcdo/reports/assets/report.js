@@ -8,6 +8,7 @@
   let output = 0;
   let kept = null;
   let threshold = NaN;
+  let fan = null; // what the lower chart shows
 
   // ---- numbers and units -------------------------------------------------
   const withUnit = (text, unit) => text + (unit && unit !== "%" ? "\u202f" : "") + unit;
@@ -152,7 +153,6 @@
     const svg = shape("svg", { viewBox: `0 0 ${f.width} ${f.height}`, role: "img", "aria-label": text });
     svg.append(...f.parts);
     box.replaceChildren(svg);
-    return svg;
   }
 
   const named = (o) => (o.unit ? `${o.label} [${o.unit}]` : o.label);
@@ -206,13 +206,14 @@
     f.parts.push(shape("path", { class: "curve", d: path(line("q50")) }));
     const here = f.sx(input.values[places[along]]);
     f.parts.push(shape("line", { class: "here", x1: here, x2: here, y1: f.top, y2: f.bottom }));
-    const svg = show(byId("fan"), f, `Intervals of ${o.label} along ${input.label}`);
-    svg.addEventListener("pointerdown", (event) => moveTo(event, along, f));
-    svg.addEventListener("pointermove", (event) => event.buttons && moveTo(event, along, f));
+    show(byId("fan"), f, `Intervals of ${o.label} along ${input.label}`);
+    fan = { along, f };
   }
 
   /** Move the slider to where the chart was touched. */
-  function moveTo(event, along, f) {
+  function moveTo(event) {
+    if (!event.buttons) return;
+    const { along, f } = fan;
     const box = byId("fan").getBoundingClientRect();
     const x = ((event.clientX - box.left) / box.width) * f.width;
     const distances = data.inputs[along].values.map((v) => Math.abs(f.sx(v) - x));
@@ -401,6 +402,7 @@
       if (input.kind === "slider" && input.texts.length > 1) byId("along").append(new Option(input.label, String(i)));
     });
     byId("along").addEventListener("change", draw);
+    for (const kind of ["pointerdown", "pointermove"]) byId("fan").addEventListener(kind, moveTo);
     byId("along-part").hidden = !byId("along").options.length;
     byId("joint-part").hidden = !joint;
     document.querySelector(".explorer").hidden = false;
