@@ -30,7 +30,7 @@ def main():
         os.chdir(folder)
         exec(example[1], {})
         browser = Browser(find_browser(), Path(folder) / "profile")
-        script = MOVE.replace("FLOW", "9").replace("HOUR", "7")
+        script = MOVE.replace("FLOW", "13").replace("HOUR", "7")
         browser.open("report.html", width=1120, height=1480)
         browser.run(script)
         browser.screenshot(DOCS / "images" / "report.png")

@@ -16,7 +16,8 @@ _SENSITIVITY_VALUES = 5
 _SENSITIVITY_QUERIES = 2000
 _SLIDERS = 3
 _SLIDER_SIZES = {1: (101,), 2: (61, 31), 3: (41, 15, 7)}
-_SHRINKING = (1.0, 0.9, 0.8, 0.7, 0.6)
+_FACTORS = (2.5, 2.0, 1.5, 1.0, 0.9, 0.8, 0.7, 0.6)
+_FINE_CURVES = 10_000  # sliders finer than usual must not make a large file
 _ROUND = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 _CATEGORIES, _CATEGORIES_OF_MINOR_INPUTS = 12, 4
 
@@ -54,11 +55,12 @@ def controls(columns: Sequence[Column], shares: Array, most_curves: int) -> list
     minor = [i for i in order if i not in sizes]
     major = set(order[:_SLIDERS])
     for n_open in range(len(minor), -1, -1):
-        factors = _SHRINKING if n_open else (*_SHRINKING, 0.4, 0.3, 0.2, 0.1, 0.05)
+        factors = _FACTORS if n_open else (*_FACTORS, 0.4, 0.3, 0.2, 0.1, 0.05)
         for factor in factors:
-            made = [_slider(columns[i], i, round(factor * sizes[i])) for i in sliders]
+            made = [_slider(columns[i], i, min(101, round(factor * sizes[i]))) for i in sliders]
             made += [_select(columns[i], i, i in major) for i in minor[:n_open]]
-            if np.prod([len(c.values) for c in made], dtype=float) <= most_curves:
+            limit = most_curves if factor <= 1 else min(most_curves, _FINE_CURVES)
+            if np.prod([len(c.values) for c in made], dtype=float) <= limit:
                 made.sort(key=lambda control: order.index(control.column))
                 return made + [_fixed(columns[i], i) for i in minor[n_open:]]
     return [_fixed(columns[i], i) for i in order]
