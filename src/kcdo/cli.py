@@ -10,10 +10,10 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command line, or say what to install when its extra is missing."""
     try:
-        from kcdo._commands import app
+        from kcdo.commands import run
     except ModuleNotFoundError as error:
-        if error.name != "typer":
+        if error.name not in ("rich", "typer"):
             raise
         print('The command line needs an extra: pip install "kcdo[cli]"', file=sys.stderr)
         raise SystemExit(2) from None
-    app()
+    raise SystemExit(run())

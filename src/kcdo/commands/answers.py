@@ -1,0 +1,106 @@
+"""What ``kcdo predict`` adds to the rows of a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from kcdo.commands.columns import labels
+from kcdo.commands.errors import UsageError
+from kcdo.commands.models import Model
+from kcdo.commands.naming import Role
+from kcdo.errors import InvalidInputError
+
+Array = NDArray[np.floating]
+
+
+class Answers:
+    """Columns of answers for the rows of a table.
+
+    Parameters
+    ----------
+    model : Model
+    stats : list of str
+        As :meth:`kcdo.ConditionalDistribution.summary` takes them.
+    skip_missing : bool
+        Whether rows with missing values get NaN; else they are an error.
+    """
+
+    def __init__(self, model: Model, stats: list[str], skip_missing: bool) -> None:
+        self._model, self._stats, self._skip = model, stats, skip_missing
+        self._needs_outputs = "logpdf" in stats
+        self._roles = model.roles(outputs=self._needs_outputs)
+        self._numeric = {name for name, role in self._roles.items() if role is Role.NUMBER}
+
+    def check(self, columns: list[str], where: str) -> list[str]:
+        """Return the names of the new columns, after comparing with the file and the model."""
+        self._check_stats()
+        self._model.check_columns(columns, where, outputs=self._needs_outputs)
+        added = [name for stat in self._stats for name in self._names(stat)]
+        clash = next((name for name in added if name in columns or added.count(name) > 1), None)
+        if clash is not None:
+            raise UsageError(
+                f"a column {clash!r} would be there twice: rename the one in {where}, or leave it "
+                "out of --stats."
+            )
+        return added
+
+    def of(self, chunk: Any) -> dict[str, Array]:
+        """Return the new columns for some rows."""
+        frame = chunk.frame(list(self._roles), self._numeric)
+        for name in self._model.categories:
+            frame[name] = labels(frame[name])
+        present = ~frame.isna().any(axis=1).to_numpy()
+        if present.all():
+            return self._computed(frame)
+        if not self._skip:
+            self._refuse(frame, chunk.start)
+        names = [name for stat in self._stats for name in self._names(stat)]
+        found = {name: np.full(len(frame), np.nan) for name in names}
+        if present.any():
+            for name, values in self._computed(frame[present]).items():
+                found[name][present] = values
+        return found
+
+    def _computed(self, frame: pd.DataFrame) -> dict[str, Array]:
+        dist = self._model.estimator.conditional(self._model.inputs(frame))
+        Y = self._model.outputs(frame).to_numpy() if self._needs_outputs else None
+        summary = dist.summary(self._stats, Y)
+        found: dict[str, Array] = {}
+        for stat in self._stats:
+            values = np.asarray(summary[stat]).reshape(len(frame), -1)
+            found.update(zip(self._names(stat), values.T, strict=True))
+        return found
+
+    def _names(self, stat: str) -> list[str]:
+        """Return the columns of one statistic: one, or one for each of several targets."""
+        if stat == "logpdf" or len(self._model.targets) == 1:
+            return [stat]
+        return [f"{stat}_{target}" for target in self._model.targets]
+
+    def _check_stats(self) -> None:
+        for stat in self._stats or [""]:
+            if stat in ("mean", "sd", "var", "mode", "logpdf"):
+                continue
+            try:
+                level = float(stat[1:]) if stat.startswith("q") else -1.0
+            except ValueError:
+                level = -1.0
+            if not 0 <= level <= 100:
+                raise UsageError(
+                    f"--stats does not know {stat!r}: use mean, sd, var, mode, logpdf, and "
+                    "quantiles such as q05 or q97.5."
+                )
+
+    def _refuse(self, frame: pd.DataFrame, start: int) -> None:
+        absent = frame.isna()
+        name = next(name for name in frame if absent[name].any())
+        count, first = int(absent[name].sum()), start + int(np.argmax(absent[name]))
+        raise InvalidInputError(
+            f"column {name!r} has {count} missing values in rows {start} to "
+            f"{start + len(frame) - 1}, the first in row {first} (not counting the header): fill "
+            "them in, or leave the answers of such rows empty by --skip-missing."
+        )

@@ -1,0 +1,115 @@
+"""``kcdo fit``: from a table to a model file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
+from kcdo.commands.naming import Wanted, names, periods
+from kcdo.commands.talk import Talk, counted, listed
+from kcdo.commands.writing import check_target
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from kcdo.commands.models import Model
+
+
+@app.command(
+    epilog=examples(
+        "kcdo fit data.csv --target speed --given flow,hour -o model.kcdo",
+        "kcdo fit data.csv --target speed --periodic hour:24 -o model.kcdo",
+        "kcdo fit wind.parquet --target u,v --given height -o wind.kcdo",
+    )
+)
+def fit(
+    data: Annotated[Path, typer.Argument(help="CSV, CSV.gz, Parquet or Feather file.")],
+    target: Annotated[str, typer.Option(help="Columns to predict, such as speed or u,v.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Model file to write.")],
+    given: Annotated[
+        str | None, typer.Option(help="Columns to predict from; all others by default.")
+    ] = None,
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns whose numbers are names; columns of text are so anyway."),
+    ] = None,
+    periodic: Annotated[
+        list[str] | None, typer.Option(help="Column and period, such as hour:24; repeatable.")
+    ] = None,
+    weights: Annotated[str | None, typer.Option(help="Column of weights of the rows.")] = None,
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Leave out rows with missing values.")
+    ] = False,
+    selection: Annotated[
+        str | None,
+        typer.Option(help="How parameters are chosen: heuristic (fast) or auto (more accurate)."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random choices.", min=0)] = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Fit the distribution of target columns given other columns, and save the model."""
+    with session(quiet, as_json, debug) as talk:
+        from kcdo.commands.models import Model, save_model
+        from kcdo.commands.tables import open_table, read_table
+
+        check_target(out)
+        flagged = [name for text in categorical or [] for name in names(text)]
+        wish = Wanted(names(target), names(given), weights, flagged, periods(periodic or []))
+        with open_table(data) as table:
+            wanted = wish.checked(table.columns, str(data))
+            frame = read_table(data, table, wanted.roles(), talk, drop=drop_missing)
+        with talk.progress("Fitting", None):
+            estimator = _fitted(frame, wanted, selection, seed)
+        save_model(estimator, out)
+        _tell(talk, data, out, Model.of(estimator))
+
+
+def _fitted(frame: pd.DataFrame, wanted: Wanted, selection: str | None, seed: int) -> Any:
+    from kcdo.estimators import ConditionalDensityOperator
+
+    X = frame[wanted.given]
+    targets = wanted.targets
+    Y = frame[targets[0] if len(targets) == 1 else targets]
+    options: dict[str, Any] = {} if selection is None else {"selection": selection}
+    estimator = ConditionalDensityOperator(_kernel(X, wanted), random_state=seed, **options)
+    estimator.fit(X, Y, frame[wanted.weights].to_numpy() if wanted.weights else None)
+    if not getattr(estimator, "target_names_", None):  # TEMPORARY: the estimator will set it
+        estimator.target_names_ = tuple(targets)
+    return estimator
+
+
+def _kernel(X: pd.DataFrame, wanted: Wanted) -> Any:
+    """Return a product over kinds of columns; None, the library's choice, if none is periodic."""
+    from kcdo.kernels import Categorical, Gaussian, Kernel, Periodic, Product
+
+    if not wanted.periods:
+        return None
+    parts: list[Kernel] = [Periodic(t).on(name) for name, t in wanted.periods.items()]
+    rest = X.drop(columns=list(wanted.periods))
+    categories = list(rest.select_dtypes("category").columns)
+    measured = [name for name in rest.columns if name not in categories]
+    if categories:
+        parts.append(Categorical().on(categories))
+    if measured:
+        parts.append(Gaussian().on(measured))
+    return Product(tuple(parts)) if len(parts) > 1 else parts[0]
+
+
+def _tell(talk: Talk, data: Path, out: Path, model: Model) -> None:
+    report = model.estimator.report_
+    size = out.stat().st_size
+    width = max(map(len, model.given))
+    lines = [
+        f"Fitted {listed(model.targets)} given {listed(model.given)} to "
+        f"{counted(report.n_samples, 'row')} of {data.name} ({report.method}, "
+        f"{report.seconds:.1f} s).",
+        *(f"  {name:<{width}}  {model.kind(name)}" for name in model.given),
+        f"Saved {out} ({size / 1e6:.1f} MB).",
+        f"Next: kcdo predict {out} {data} -o predictions.csv",
+    ]
+    talk.result("\n".join(lines), {"model": str(out), "bytes": size} | model.description())

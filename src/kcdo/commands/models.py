@@ -1,0 +1,172 @@
+"""Model files, and what the commands ask of a model: its columns and their kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import kcdo
+from kcdo.commands.columns import labels
+from kcdo.commands.errors import FileError
+from kcdo.commands.naming import Role, check_names
+from kcdo.commands.tables import open_table, read_table
+from kcdo.commands.talk import Talk, listed
+from kcdo.commands.writing import replacing, write_errors
+from kcdo.errors import InvalidInputError
+from kcdo.estimators import ConditionalDensityOperator
+from kcdo.kernels import Kernel, OnColumns, Periodic, Product, Sum
+
+Array = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted estimator with the names of its columns.
+
+    Attributes
+    ----------
+    given, targets : list of str
+        Inputs and outputs.
+    categories : dict
+        Of each categorical input, the labels with the values that the estimator knows.
+    periods : dict
+        Of each periodic input, the period.
+    """
+
+    estimator: Any
+    given: list[str]
+    targets: list[str]
+    categories: dict[str, dict[str, Any]]
+    periods: dict[str, float]
+
+    @classmethod
+    def of(cls, estimator: Any) -> Model:
+        """Read names and kinds off an estimator; columns without a name are x0, x1, ..., y."""
+        if not isinstance(estimator, ConditionalDensityOperator):
+            raise InvalidInputError(
+                f"the file holds a {type(estimator).__name__}; the commands work with a "
+                "ConditionalDensityOperator."
+            )
+        p = estimator.n_features_in_
+        given = [str(n) for n in getattr(estimator, "feature_names_in_", _numbered("x", p))]
+        d = estimator._n_outputs
+        targets = getattr(estimator, "target_names_", None) or (
+            ["y"] if d == 1 else _numbered("y", d)
+        )
+        known = estimator._encoder.categories
+        return cls(
+            estimator,
+            given,
+            [str(name) for name in targets],
+            {given[i]: {str(v): v for v in codes} for i, codes in sorted(known.items())},
+            {given[i]: t for i, t in sorted(_periods(estimator.report_.kernel_x, range(p)))},
+        )
+
+    @property
+    def flat(self) -> bool:
+        """Whether answers have no axis of targets."""
+        return bool(self.estimator._flat)
+
+    def roles(self, *, outputs: bool) -> dict[str, Role]:
+        """Return how to read the inputs, and the outputs if asked."""
+        kinds = {n: Role.CATEGORY if n in self.categories else Role.NUMBER for n in self.given}
+        return kinds | dict.fromkeys(self.targets if outputs else [], Role.NUMBER)
+
+    def check_columns(self, there: list[str], where: str, *, outputs: bool) -> None:
+        """Raise if a table lacks a column that the model needs."""
+        check_names([*self.given, *(self.targets if outputs else [])], there, where)
+
+    def inputs(self, frame: pd.DataFrame) -> Any:
+        """Return inputs as the estimator takes them, categories in their original type."""
+        X = frame[self.given].copy()
+        for name, known in self.categories.items():
+            values = [known.get(label, label) for label in labels(X[name])]
+            X[name] = pd.Categorical(values)
+        return X if hasattr(self.estimator, "feature_names_in_") else X.to_numpy()
+
+    def outputs(self, frame: pd.DataFrame) -> Any:
+        """Return outputs as the estimator takes them: a vector if there is one."""
+        return frame[self.targets[0] if len(self.targets) == 1 else self.targets]
+
+    def kind(self, name: str) -> str:
+        """Return what an input is, in words."""
+        if name in self.categories:
+            return f"categories: {listed(sorted(self.categories[name]))}"
+        if name in self.periods:
+            return f"number, periodic with period {self.periods[name]:g}"
+        return "number"
+
+    def description(self) -> dict[str, Any]:
+        """Return columns, kinds and the report of the fit."""
+        report = self.estimator.report_
+        return {
+            "target": self.targets,
+            "given": self.given,
+            "categories": {name: list(known) for name, known in self.categories.items()},
+            "periods": self.periods,
+            "report": {f.name: getattr(report, f.name) for f in fields(report)},
+        }
+
+
+def read_data(model: Model, path: Path, talk: Talk, *, drop: bool) -> tuple[Any, Any]:
+    """Read the inputs and outputs of a model from a table."""
+    with open_table(path) as table:
+        model.check_columns(table.columns, str(path), outputs=True)
+        frame = read_table(path, table, model.roles(outputs=True), talk, drop=drop)
+    return model.inputs(frame), model.outputs(frame)
+
+
+def load_model(path: Path) -> Model:
+    """Load a model file."""
+    if not path.is_file():
+        raise FileError(f"there is no model file {path}.")
+    if hasattr(kcdo, "load"):
+        return Model.of(kcdo.load(path))
+    return Model.of(_load_temporarily(path))
+
+
+def save_model(estimator: Any, path: Path) -> None:
+    """Save a model file, whole or not at all."""
+    if hasattr(estimator, "save"):
+        with write_errors(path):
+            estimator.save(path)
+        return
+    _save_temporarily(estimator, path)
+
+
+# TEMPORARY, until kcdo.load and estimator.save exist: delete these two and the branches above.
+def _load_temporarily(path: Path) -> Any:
+    import joblib
+
+    try:
+        return joblib.load(path)
+    except Exception as error:
+        raise InvalidInputError(f"{path} is not a model file of kcdo.") from error
+
+
+def _save_temporarily(estimator: Any, path: Path) -> None:
+    import joblib
+
+    with replacing(path) as part:
+        joblib.dump(estimator, part)
+
+
+def _numbered(letter: str, n: int) -> list[str]:
+    return [f"{letter}{i}" for i in range(n)]
+
+
+def _periods(kernel: Kernel, columns: Sequence[int]) -> Iterator[tuple[int, float]]:
+    """Yield the periodic columns of a kernel, with their periods."""
+    if isinstance(kernel, Product | Sum):
+        for part in kernel.kernels:
+            yield from _periods(part, columns)
+    elif isinstance(kernel, OnColumns):
+        yield from _periods(kernel.kernel, [columns[i] for i in kernel.indices(len(columns))])
+    elif isinstance(kernel, Periodic):
+        yield from zip(columns, map(float, kernel.periods(len(columns))), strict=True)

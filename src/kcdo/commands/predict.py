@@ -1,0 +1,95 @@
+"""``kcdo predict``: columns of answers beside the rows of a table, chunk by chunk."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
+from kcdo.commands.errors import UsageError
+from kcdo.commands.naming import names
+from kcdo.commands.talk import Talk, counted, listed
+from kcdo.commands.writing import check_target, output_file
+from kcdo.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from kcdo.commands.answers import Answers
+    from kcdo.commands.tables import Table
+
+
+@app.command(
+    epilog=examples(
+        "kcdo predict model.kcdo new.csv -o out.csv",
+        "kcdo predict model.kcdo new.csv --stats mean,sd,q2.5,q97.5,mode -o out.csv.gz",
+        "kcdo predict model.kcdo test.parquet --stats logpdf -o out.parquet",
+    )
+)
+def predict(
+    model: Annotated[Path, typer.Argument(help="Model file of kcdo fit.")],
+    data: Annotated[Path, typer.Argument(help="CSV, CSV.gz, Parquet or Feather file.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="File to write; CSV on standard output by default."),
+    ] = None,
+    stats: Annotated[
+        str,
+        typer.Option(
+            help="What to add: mean, sd, var, mode, quantiles such as q05 or q97.5, and logpdf, "
+            "the log density of the target columns in the file."
+        ),
+    ] = "mean,sd,q05,q50,q95",
+    skip_missing: Annotated[
+        bool, typer.Option("--skip-missing", help="Rows with missing values get no answer.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Add what the model says about each row: mean, spread, quantiles, modes.
+
+    The file is read in parts, so it may be larger than the memory. All its columns are kept.
+    """
+    with session(quiet, as_json, debug) as talk:
+        from kcdo.commands.answers import Answers
+        from kcdo.commands.models import load_model
+        from kcdo.commands.tables import check_formats, open_table
+
+        started = time.perf_counter()
+        if out is None and as_json:
+            raise UsageError("--json tells what was written, and needs -o.")
+        if out is not None:
+            check_target(out)
+        answers = Answers(load_model(model), names(stats), skip_missing)
+        with open_table(data) as table:
+            check_formats(data, table, out)
+            added = answers.check(table.columns, str(data))
+            n_rows = _write(answers, added, table, data, out, talk)
+        if out is not None:
+            seconds = time.perf_counter() - started
+            talk.result(
+                f"Wrote {out}: {counted(n_rows, 'row')} with {listed(added)} ({seconds:.1f} s).",
+                {"output": str(out), "rows": n_rows, "columns": added, "seconds": seconds},
+            )
+
+
+def _write(
+    answers: Answers, added: list[str], table: Table, data: Path, out: Path | None, talk: Talk
+) -> int:
+    """Write the rows with their answers, part by part; return how many there were."""
+    from kcdo.commands.tables import CHUNK_ROWS, open_writer
+
+    n_rows = 0
+    with output_file(out) as file:
+        writer = open_writer(file, out, table, added)
+        with talk.progress(f"Predicting {data.name}", table.size or None) as show:
+            for chunk in table.chunks(CHUNK_ROWS):
+                writer.write(chunk, answers.of(chunk))
+                n_rows += len(chunk)
+                show(table.position())
+        if not n_rows:
+            raise InvalidInputError(f"{data} has a header but no rows.")
+        writer.close()
+    return n_rows

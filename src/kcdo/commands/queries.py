@@ -1,0 +1,114 @@
+"""Queries typed on the command line: ``flow=1200±50,hour=8``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from kcdo.commands.errors import UsageError
+from kcdo.commands.models import Model
+from kcdo.commands.naming import check_names
+from kcdo.commands.talk import listed
+from kcdo.distributions import ConditionalDistribution
+from kcdo.inputs import GaussianInput, SampleInput
+from kcdo.kernels.expectation import gaussian_draws
+
+Array = NDArray[np.floating]
+
+_PLUS_MINUS = re.compile(r"±|\+/?-")
+_TAIL = 0.001  # a grid reaches to these quantiles, and a bit beyond
+_MARGIN = 0.1
+
+
+@dataclass(frozen=True)
+class Query:
+    """Values of the inputs, with standard deviations where they are uncertain."""
+
+    text: str
+    values: dict[str, Any]
+    sds: dict[str, float]
+
+    @classmethod
+    def parse(cls, text: str, model: Model) -> Query:
+        """Read a query such as ``flow=1200±50,hour=8``, which must give every input a value."""
+        raw: dict[str, str] = {}
+        for part in text.split(","):
+            name, equals, value = part.partition("=")
+            name = name.strip()
+            if not (equals and name and value.strip()):
+                raise UsageError(f"--at takes values such as {_example(model)}; got {part!r}.")
+            if name in raw:
+                raise UsageError(f"--at {text}: {name} has two values.")
+            raw[name] = value.strip()
+        check_names(list(raw), model.given, "the model", "--at")
+        absent = [name for name in model.given if name not in raw]
+        if absent:
+            raise UsageError(f"--at {text}: the model also needs a value of {listed(absent)}.")
+        parsed = {name: _value(name, raw[name], model) for name in model.given}
+        sds = {name: sd for name, (_, sd) in parsed.items() if sd > 0}
+        return cls(text, {name: value for name, (value, _) in parsed.items()}, sds)
+
+    def distribution(self, model: Model) -> ConditionalDistribution:
+        """Return the distribution of the targets given this query."""
+        if not self.sds:
+            frame = pd.DataFrame({name: [value] for name, value in self.values.items()})
+            return model.estimator.conditional(model.inputs(frame))
+        numeric = [name for name in model.given if name not in model.categories]
+        gaussian = GaussianInput(
+            np.array([[self.values[name] for name in numeric]]),
+            np.array([self.sds.get(name, 0.0) ** 2 for name in numeric]),
+        )
+        if not model.categories:
+            return model.estimator.conditional(gaussian)
+        # a Gaussian has no place for labels: points drawn from it do, each with the same labels
+        draws = gaussian_draws(gaussian)[0]
+        points = np.empty((len(draws), len(model.given)), dtype=object)
+        for i, name in enumerate(model.given):
+            known = model.categories.get(name)
+            points[:, i] = known[self.values[name]] if known else draws[:, numeric.index(name)]
+        return model.estimator.conditional(SampleInput([points]))
+
+
+def grid_points(dists: list[ConditionalDistribution], n: int, d: int) -> Array:
+    """Return a grid, (n,) or (n^d, d), over nearly all the mass of all distributions."""
+    tails = np.array([dist.quantile([_TAIL, 1 - _TAIL]) for dist in dists]).reshape(-1, 2, d)
+    lower, upper = tails[:, 0].min(axis=0), tails[:, 1].max(axis=0)
+    margin = _MARGIN * (upper - lower)
+    axes = np.linspace(lower - margin, upper + margin, n).T
+    if d == 1:
+        return axes[0]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
+
+
+def columns_of(names: list[str], points: Array) -> dict[str, Array]:
+    """Return points, (n,) or (n, d), as named columns."""
+    return dict(zip(names, points.reshape(len(points), -1).T, strict=True))
+
+
+def _value(name: str, text: str, model: Model) -> tuple[Any, float]:
+    """Return a value and its standard deviation, 0 where it is certain."""
+    if name in model.categories:
+        known = list(model.categories[name])
+        if text not in known:
+            raise UsageError(f"--at {name}={text}: the model knows {listed(known)}.")
+        return text, 0.0
+    value, *spread = _PLUS_MINUS.split(text, maxsplit=1)
+    try:
+        number, sd = float(value), float(spread[0]) if spread else 0.0
+    except ValueError:
+        number = sd = float("nan")
+    if not (np.isfinite(number) and 0 <= sd < np.inf):
+        raise UsageError(f"--at {name}={text}: give a number, such as 1200, 1200±50 or 1200+-50.")
+    return number, sd
+
+
+def _example(model: Model) -> str:
+    return ",".join(
+        f"{name}={next(iter(model.categories[name])) if name in model.categories else 1}"
+        for name in model.given[:3]
+    )

@@ -1,0 +1,132 @@
+"""``kcdo info``, ``plot``, ``report`` and ``demo``: models to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
+from kcdo.commands.naming import check_names
+from kcdo.commands.talk import listed
+from kcdo.commands.writing import check_target, write_errors
+
+ModelFile = Annotated[Path, typer.Argument(help="Model file of kcdo fit.")]
+Data = Annotated[Path, typer.Option(help="Table with the inputs and the targets.")]
+DropMissing = Annotated[
+    bool, typer.Option("--drop-missing", help="Leave out rows with missing values.")
+]
+
+
+@app.command(epilog=examples("kcdo info model.kcdo", "kcdo info model.kcdo --json"))
+def info(
+    model: ModelFile, quiet: Quiet = False, as_json: Json = False, debug: Debug = False
+) -> None:
+    """Print what a model is: columns, sizes, and the parameters that were chosen."""
+    with session(quiet, as_json, debug) as talk:
+        from kcdo.commands.models import load_model
+
+        fitted = load_model(model)
+        width = max(map(len, [*fitted.given, "target"]))
+        lines = [
+            f"{'target':<{width}}  {listed(fitted.targets)}",
+            *(f"{name:<{width}}  {fitted.kind(name)}" for name in fitted.given),
+            "",
+            str(fitted.estimator.report_),
+        ]
+        talk.result("\n".join(lines), {"model": str(model)} | fitted.description())
+
+
+@app.command(
+    epilog=examples(
+        "kcdo plot model.kcdo --data data.csv -o fig.png",
+        "kcdo plot model.kcdo --data data.csv --feature hour -o fig.pdf",
+        "kcdo plot wind.kcdo --data wind.csv --at height=80 -o joint.png",
+    )
+)
+def plot(
+    model: ModelFile,
+    data: Data,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Picture to write: PNG, PDF, SVG.")],
+    feature: Annotated[
+        str | None, typer.Option(help="Input across; the first that is a number by default.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Target upwards; the first by default.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option(help="Draw two targets jointly at these values of all inputs.")
+    ] = None,
+    drop_missing: DropMissing = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Draw the density over an input, with data, intervals and modes.
+
+    Inputs that are not drawn rest at their median or most frequent category.
+    """
+    with session(quiet, as_json, debug) as talk:
+        from kcdo.commands.figures import check_figure, density_display, joint_display, write_figure
+        from kcdo.commands.models import load_model, read_data
+
+        check_target(out)
+        check_figure(out)
+        fitted = load_model(model)
+        check_names([feature] if feature else [], fitted.given, "the model", "--feature")
+        check_names([target] if target else [], fitted.targets, "the model", "--target")
+        X, Y = read_data(fitted, data, talk, drop=drop_missing)
+        with talk.progress("Drawing", None):
+            if at is None:
+                display = density_display(fitted, X, Y, feature, target)
+            else:
+                display = joint_display(fitted, Y, at)
+            write_figure(display, out)
+        talk.result(f"Wrote {out}.", {"output": str(out)})
+
+
+@app.command(epilog=examples("kcdo report model.kcdo --data data.csv -o report.html"))
+def report(
+    model: ModelFile,
+    data: Data,
+    out: Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.")],
+    drop_missing: DropMissing = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write a page with densities to explore by sliders, accuracy and the parameters chosen.
+
+    One HTML file that works offline. Rows which the model has not seen show its accuracy best.
+    """
+    with session(quiet, as_json, debug) as talk:
+        from kcdo.commands.models import load_model, read_data
+        from kcdo.reports import write_report
+
+        check_target(out)
+        fitted = load_model(model)
+        X, Y = read_data(fitted, data, talk, drop=drop_missing)
+        with talk.progress("Writing", None), write_errors(out):
+            write_report(fitted.estimator, out, X=X, Y=Y)
+        size = out.stat().st_size
+        text = f"Wrote {out} ({size / 1e6:.1f} MB): open it in a browser."
+        talk.result(text, {"output": str(out), "bytes": size})
+
+
+@app.command(epilog=examples("kcdo demo", "kcdo demo --out folder --seed 1"))
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory for the figure.")] = Path(
+        "kcdo-demo"
+    ),
+    seed: Annotated[int, typer.Option(help="Seed of the data and of the draws.", min=0)] = 0,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Fit the Gaussian donut, compare with the truth and draw figure 1 of the paper."""
+    with session(quiet, False, debug):
+        from rich.console import Console
+
+        from kcdo.demo import run_demo
+
+        run_demo(out, seed, Console(quiet=quiet))
