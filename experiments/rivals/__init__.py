@@ -1,0 +1,58 @@
+"""Rivals of the library behind one small interface: fit, condition, query.
+
+``METHODS`` maps a name to a constructor with the arguments ``seed`` and ``gap``. Packages of the
+extra ``rivals`` are imported when a method is fitted.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from experiments.rivals.base import Method, NotApplicable, Predictive, Rescaled, Rival
+from experiments.rivals.boosting import NGBoost
+from experiments.rivals.flows import ConditionalFlow
+from experiments.rivals.forest import QuantileForest
+from experiments.rivals.gp import ExactGP
+from experiments.rivals.hgp import HeteroscedasticGP
+from experiments.rivals.kcef import KCEF
+from experiments.rivals.kde import ConditionalKDE, StatsmodelsKDE
+from experiments.rivals.lscde import LSCDE
+from experiments.rivals.mdn import MixtureDensityNetwork
+from experiments.rivals.ours import CDO
+
+METHODS: dict[str, Callable[..., Method]] = {
+    "kcdo": CDO,
+    "kcdo-heuristic": partial(CDO, selection="heuristic"),
+    "kcdo-paper": partial(CDO, selection="paper"),
+    "gp": ExactGP,
+    "hgp": HeteroscedasticGP,
+    "ngboost": NGBoost,
+    "qrf": QuantileForest,
+    "ckde": ConditionalKDE,
+    "ckde-statsmodels": StatsmodelsKDE,
+    "lscde": LSCDE,
+    "mdn": MixtureDensityNetwork,
+    "realnvp": partial(ConditionalFlow, kind="realnvp"),
+    "maf": partial(ConditionalFlow, kind="maf"),
+    "spline-flow": partial(ConditionalFlow, kind="spline", layers=2),
+    "kcef": KCEF,
+}
+
+__all__ = [
+    "CDO",
+    "KCEF",
+    "LSCDE",
+    "METHODS",
+    "ConditionalFlow",
+    "ConditionalKDE",
+    "ExactGP",
+    "HeteroscedasticGP",
+    "Method",
+    "MixtureDensityNetwork",
+    "NGBoost",
+    "NotApplicable",
+    "Predictive",
+    "QuantileForest",
+    "Rescaled",
+    "Rival",
+    "StatsmodelsKDE",
+]

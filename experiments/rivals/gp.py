@@ -1,0 +1,134 @@
+"""Exact Gaussian process regression with per-dimension scales, by marginal likelihood.
+
+Rasmussen and Williams (2006), chapters 2 and 5. Kernel family (Gaussian or Matérn 3/2), scales,
+signal and noise variance by the marginal likelihood and its gradient, L-BFGS from two starts.
+"""
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg.lapack import dpotri
+from scipy.optimize import minimize
+
+from experiments.rivals.base import Array, Rival
+from experiments.rivals.mixtures import Mixture
+
+_LEARNT_ON = 1500  # rows for the marginal likelihood
+_EXACT_UP_TO = 12_000  # rows conditioned on; beyond, a random subset of the next size
+_SUBSET = 8000
+_QUERIES = 500
+_BOUNDS = {"scale": (-4.0, 7.0), "signal": (-4.0, 4.0), "noise": (-7.0, 1.0)}  # logs of sds
+
+
+class ExactGP(Rival):
+    """Independent exact GPs for the outputs."""
+
+    name = "gp"
+
+    def _fit(self, X: Array, Y: Array) -> None:
+        rng = np.random.default_rng(self.seed)
+        learn = rng.permutation(len(X))[:_LEARNT_ON]
+        kept = rng.permutation(len(X))[:_SUBSET] if len(X) > _EXACT_UP_TO else np.arange(len(X))
+        self._processes = [_Process(*_learn(X[learn], y[learn]), X[kept], y[kept]) for y in Y.T]
+
+    def _conditional(self, X: Array) -> Mixture:
+        predictions = [process.predict(X) for process in self._processes]
+        mean = np.stack([m for m, _ in predictions], axis=1)
+        sd = np.stack([s for _, s in predictions], axis=1)
+        return Mixture.normal(mean, np.maximum(sd, self._floor))
+
+
+class _Process:
+    """A GP with known parameters, conditioned on all rows."""
+
+    def __init__(self, family: str, theta: Array, X: Array, y: Array) -> None:
+        self._family = family
+        self._scales, self._signal, self._noise = _unpack(theta)
+        self._X = X
+        K = self._signal * _kernel(family, X / self._scales, X / self._scales)
+        K[np.diag_indices_from(K)] += self._noise
+        self._factor = cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+        self._weights = cho_solve((self._factor, True), y, check_finite=False)
+
+    def predict(self, X: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation of an observation at each row."""
+        parts = [self._part(X[i : i + _QUERIES]) for i in range(0, len(X), _QUERIES)]
+        return np.concatenate([m for m, _ in parts]), np.concatenate([s for _, s in parts])
+
+    def _part(self, X: Array) -> tuple[Array, Array]:
+        K = self._signal * _kernel(self._family, self._X / self._scales, X / self._scales)
+        half = solve_triangular(self._factor, K, lower=True, check_finite=False)
+        variance = self._signal - (half**2).sum(axis=0)
+        return K.T @ self._weights, np.sqrt(np.maximum(variance, 0) + self._noise)
+
+
+def _learn(X: Array, y: Array) -> tuple[str, Array]:
+    """Family and logs of (scales, signal sd, noise sd) of highest marginal likelihood."""
+    p = X.shape[1]
+    starts = [np.r_[np.full(p, 0.5 * np.log(p) + shift), 0.0, noise] for shift, noise in _STARTS]
+    bounds = [_BOUNDS["scale"]] * p + [_BOUNDS["signal"], _BOUNDS["noise"]]
+    found: list[tuple[float, str, Array]] = []
+    for family in ("gaussian", "matern32"):
+        # The second family starts where the first one ended; small problems have two starts.
+        tries = starts if len(X) <= 500 else starts[:1]
+        for start in [found[-1][2]] if found and len(X) > 500 else tries:
+            run = minimize(
+                negative_log_likelihood,
+                start,
+                (family, X, y),
+                jac=True,
+                bounds=bounds,
+                method="L-BFGS-B",
+                options={"maxiter": 60},
+            )
+            found.append((run.fun, family, run.x))
+    return min(found, key=lambda item: item[0])[1:]
+
+
+_STARTS = ((0.0, np.log(0.1)), (1.0, np.log(0.5)))
+
+
+def negative_log_likelihood(theta: Array, family: str, X: Array, y: Array) -> tuple[float, Array]:
+    """-log p(y | X, θ) and its gradient; θ are logs of scales, signal sd and noise sd."""
+    scales, signal, noise = _unpack(theta)
+    Z, n = X / scales, len(y)
+    R = _kernel(family, Z, Z)
+    K = signal * R
+    K[np.diag_indices(n)] += noise + 1e-9
+    try:
+        factor = cholesky(K, lower=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return 1e10, np.zeros_like(theta)
+    alpha = cho_solve((factor, True), y, check_finite=False)
+    value = 0.5 * y @ alpha + np.log(np.diag(factor)).sum() + 0.5 * n * np.log(2 * np.pi)
+    inverse = dpotri(factor, lower=1)[0]
+    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    G = inverse - np.outer(alpha, alpha)  # ∂value = ½ tr(G ∂K)
+    A = signal * G * _slope(family, Z, R)
+    # Σ_ij A_ij (z_ik - z_jk)² for every k without an array of (n, n, p)
+    squares = 2 * (A.sum(axis=1) @ Z**2 - (Z * (A @ Z)).sum(axis=0))
+    return value, np.r_[0.5 * squares, signal * (G * R).sum(), noise * np.trace(G)]
+
+
+def _unpack(theta: Array) -> tuple[Array, float, float]:
+    """Scales, signal variance, noise variance."""
+    return np.exp(theta[:-2]), float(np.exp(2 * theta[-2])), float(np.exp(2 * theta[-1]))
+
+
+def _kernel(family: str, Z: Array, W: Array) -> Array:
+    squares = _squared_distances(Z, W)
+    if family == "gaussian":
+        return np.exp(-0.5 * squares)
+    r = np.sqrt(3 * squares)
+    return (1 + r) * np.exp(-r)
+
+
+def _slope(family: str, Z: Array, R: Array) -> Array:
+    """The factor c with ∂R_ij/∂log scale_k = c_ij (z_ik - z_jk)²."""
+    if family == "gaussian":
+        return R
+    return 3 * np.exp(-np.sqrt(3 * _squared_distances(Z, Z)))
+
+
+def _squared_distances(Z: Array, W: Array) -> Array:
+    squares = (Z**2).sum(axis=1)[:, None] + (W**2).sum(axis=1) - 2 * Z @ W.T
+    return np.maximum(squares, 0)
