@@ -78,6 +78,12 @@ class _Quantiles(Mixture):
         """Quantiles as the forest gives them, linear between its levels."""
         return np.stack([np.interp(levels, _LEVELS, row) for row in self._quantiles])
 
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws of the quantiles themselves, (Q, n, 1)."""
+        levels = rng.random((len(self._quantiles), n))
+        rows = zip(levels, self._quantiles, strict=True)
+        return np.stack([np.interp(u, _LEVELS, row) for u, row in rows])[..., None]
+
     def crps(self, Y: Array) -> Array:
         """CRPS of the quantiles as equally likely values, (Q,)."""
         return _crps(self._quantiles, Y[:, 0])

@@ -1,0 +1,345 @@
+"""Rivals on small problems with known answers."""
+
+import importlib
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.optimize import check_grad
+from scipy.stats import norm
+
+from experiments.rivals import METHODS, NotApplicable
+from experiments.rivals.base import Rescaled
+from experiments.rivals.flows import ConditionalFlow
+from experiments.rivals.forest import _crps as crps_of_values
+from experiments.rivals.gp import ExactGP, negative_log_likelihood
+from experiments.rivals.kcef import ScoreMatching
+from experiments.rivals.kde import ConditionalKDE, StatsmodelsKDE, loo_negative_log_likelihood
+from experiments.rivals.lscde import LSCDE, moments
+from experiments.rivals.mixtures import Mixture
+
+NEEDS = {
+    "hgp": "gpjax",
+    "ngboost": "ngboost",
+    "qrf": "quantile_forest",
+    "ckde-statsmodels": "statsmodels",
+    "mdn": "optax",
+    "realnvp": "flowjax",
+    "maf": "flowjax",
+    "spline-flow": "flowjax",
+}
+QUICK = {
+    "hgp": {"steps": 500},
+    "ngboost": {"stages": 130},
+    "mdn": {"epochs": 60},
+    "maf": {"epochs": 40, "layers": 1},
+    "spline-flow": {"epochs": 40, "layers": 1},
+}
+COMPILED = {"hgp", "mdn", "realnvp", "maf", "spline-flow"}  # JAX takes seconds to compile them
+
+
+def marked(names):
+    slow = pytest.mark.slow
+    return [pytest.param(m, marks=slow) if m in COMPILED else m for m in names]
+
+
+ONE_OUTPUT = marked(m for m in METHODS if m not in ("kcdo", "kcdo-paper", "realnvp"))
+TWO_OUTPUTS = marked(["gp", "ckde", "ckde-statsmodels", "lscde", "mdn", "realnvp", "kcef"])
+SD = 0.3
+
+
+def require(package: str) -> None:
+    try:
+        importlib.import_module(package)
+    except ImportError:
+        pytest.skip(f'{package} is missing: pip install "kcdo[rivals]"')
+
+
+def make(name: str, **settings):
+    if name in NEEDS:
+        require(NEEDS[name])
+    return METHODS[name](**({"seed": 0} | QUICK.get(name, {}) | settings))
+
+
+@pytest.fixture(scope="module")
+def line():
+    """y = 2 x + 1 + noise of sd 0.3, x uniform on [-1, 1]; a second input is constant."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 250)
+    return np.column_stack([x, np.ones(250)]), 2 * x + 1 + SD * rng.standard_normal(250)
+
+
+QUERIES = np.array([[-0.5, 1.0], [0.0, 1.0], [0.5, 1.0]])
+
+
+@pytest.mark.parametrize("name", ONE_OUTPUT)
+def test_one_output(name, line):
+    """Density integrates to 1; moments, quantiles, draws and CRPS agree with it and the truth."""
+    predictive = make(name).fit(*line).conditional(QUERIES)
+    truth = 2 * QUERIES[:, 0] + 1
+    grid = np.linspace(-15, 17, 16_001)
+    density = predictive.pdf(grid)
+    assert density.shape == (3, len(grid))
+    assert np.all(density >= 0)
+    step = grid[1] - grid[0]
+    np.testing.assert_allclose(density.sum(axis=1) * step, 1, atol=0.02)
+    np.testing.assert_allclose(predictive.mean(), truth, atol=0.25)
+    assert np.all((predictive.std() > 0.15) & (predictive.std() < 0.8))
+    pairs = predictive.logpdf_pairs(truth)
+    at_truth = np.diag(predictive.pdf(truth))
+    np.testing.assert_allclose(pairs, np.log(at_truth), atol=1e-4)
+    draws = predictive.sample(4000, random_state=1)
+    assert draws.shape == (3, 4000)
+    np.testing.assert_array_equal(draws, predictive.sample(4000, random_state=1))
+    np.testing.assert_allclose(draws.mean(axis=1), predictive.mean(), atol=0.08)
+    quantiles = predictive.quantile([0.05, 0.5, 0.95])
+    np.testing.assert_allclose(
+        quantiles, np.quantile(draws, [0.05, 0.5, 0.95], axis=1).T, atol=0.15
+    )
+    if hasattr(predictive, "crps"):
+        sorted_draws = np.sort(draws, axis=1)
+        np.testing.assert_allclose(
+            predictive.crps(truth), crps_of_values(sorted_draws, truth), atol=0.015
+        )
+
+
+@pytest.mark.parametrize("name", TWO_OUTPUTS)
+def test_two_outputs(name, line):
+    X, y = (part[:120] for part in line)
+    Y = np.column_stack([y, -y + 0.2 * np.random.default_rng(1).standard_normal(len(y))])
+    predictive = make(name, **({"epochs": 30, "layers": 2} if name == "realnvp" else {}))
+    predictive = predictive.fit(X, Y).conditional(QUERIES[:1])
+    axis = np.linspace(-8, 8, 161)
+    square = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    mass = predictive.pdf(square).sum() * (axis[1] - axis[0]) ** 2
+    np.testing.assert_allclose(mass, 1, atol=0.03)
+    np.testing.assert_allclose(predictive.mean(), [[0.0, 0.0]], atol=0.35)
+    assert predictive.sample(7, random_state=0).shape == (1, 7, 2)
+    point = np.array([[0.1, -0.1]])
+    logs = predictive.logpdf_pairs(point), np.log(predictive.pdf(point)[:, 0])
+    np.testing.assert_allclose(*logs, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["ngboost", "qrf"])
+def test_methods_of_one_output_say_so(name, line):
+    X, y = line
+    with pytest.raises(NotApplicable, match="one output only"):
+        make(name).fit(X, np.column_stack([y, y]))
+
+
+def test_kcef_says_where_it_cannot_be_normalised():
+    X = np.random.default_rng(0).standard_normal((20, 4))
+    with pytest.raises(NotApplicable, match="one or two outputs"):
+        METHODS["kcef"]().fit(X[:, :1], X[:, 1:])
+    with pytest.raises(NotApplicable, match="N <= 3000"):
+        METHODS["kcef"]().fit(np.arange(3001.0)[:, None], np.arange(3001.0))
+
+
+@pytest.mark.parametrize("name", ["gp", "ckde", "qrf", "lscde"])
+def test_no_scale_below_that_of_rounding(name):
+    """An output on the integers, a function of x: without the floor the density has no bound."""
+    x = np.repeat(np.arange(5.0), 20)
+    predictive = make(name, gap=1.0).fit(x[:, None], x).conditional(np.arange(5.0)[:, None])
+    highest = norm.pdf(0, scale=1 / np.sqrt(12))
+    assert np.all(predictive.logpdf_pairs(np.arange(5.0)) <= np.log(highest) + 1e-9)
+
+
+def test_dequantised_outputs_stay_within_half_a_gap():
+    y = np.repeat(np.arange(4.0), 30)
+    flow = ConditionalFlow(gap=1.0)
+    flow._y_scale = np.array([2.0])
+    noisy = flow._dequantised(y[:, None] / 2) * 2
+    assert 0.4 < np.abs(noisy[:, 0] - y).max() <= 0.5
+
+
+class TestMixture:
+    mixture = Mixture(
+        np.array([[0.3, 0.7]]), np.array([[[-1.0], [2.0]]]), np.array([[[0.5], [1.5]]])
+    )
+
+    def cdf(self, t):
+        return 0.3 * norm.cdf(t, -1, 0.5) + 0.7 * norm.cdf(t, 2, 1.5)
+
+    def test_closed_crps_is_the_integral(self):
+        for y in (-2.0, 0.4, 5.0):
+            below = quad(lambda t: self.cdf(t) ** 2, -20, y)[0]
+            above = quad(lambda t: (1 - self.cdf(t)) ** 2, y, 20)[0]
+            got = self.mixture.crps(np.array([[y]]))
+            np.testing.assert_allclose(got, below + above, rtol=1e-6)
+
+    def test_quantiles_invert_the_cdf(self):
+        levels = np.array([0.01, 0.3, 0.5, 0.99])
+        quantiles = self.mixture.quantile(levels)
+        np.testing.assert_allclose(self.cdf(quantiles[0]), levels, atol=1e-9)
+        np.testing.assert_allclose(self.mixture.cdf(quantiles.T)[0], levels, atol=1e-9)
+
+    def test_moments(self):
+        mean = 0.3 * -1 + 0.7 * 2
+        variance = 0.3 * (1 + 0.25) + 0.7 * (4 + 2.25) - mean**2
+        np.testing.assert_allclose(self.mixture.mean(), [[mean]])
+        np.testing.assert_allclose(self.mixture.std(), [[np.sqrt(variance)]])
+
+    def test_shared_centres_equal_their_copies(self):
+        """The table of the cdf against the closed forms, with the tail."""
+        rng = np.random.default_rng(0)
+        centres, weights = rng.standard_normal((6, 1)), rng.random((3, 6))
+        weights[2] = 0  # only the tail is left
+        shared = Mixture.on_centres(weights, centres, np.array([0.3]))
+        copies = Mixture(shared.weights, np.repeat(shared.means, 3, 0), np.repeat(shared.sds, 3, 0))
+        Y = np.array([[0.1], [4.0], [-1.0]])
+        assert shared.shared
+        assert not copies.shared
+        np.testing.assert_allclose(shared.weights.sum(axis=1), 1)
+        np.testing.assert_allclose(shared.weights[2, -1], 1)
+        np.testing.assert_allclose(shared.crps(Y), copies.crps(Y), atol=1e-4)
+        np.testing.assert_allclose(shared.logpdf_pairs(Y), copies.logpdf_pairs(Y))
+        np.testing.assert_allclose(shared.pdf(Y), copies.pdf(Y))
+        levels = np.array([0.05, 0.95])
+        np.testing.assert_allclose(shared.quantile(levels), copies.quantile(levels), atol=1e-2)
+
+
+def test_rescaled_units():
+    """A standard normal seen at mean 5 and sd 2."""
+    inner = Mixture.normal(np.zeros((1, 1)), np.ones((1, 1)))
+    seen = Rescaled(inner, np.array([5.0]), np.array([2.0]), flat=True)
+    np.testing.assert_allclose(seen.pdf([4.0]), [norm.pdf([4.0], 5, 2)])
+    np.testing.assert_allclose(seen.cdf([4.0]), [norm.cdf([4.0], 5, 2)])
+    np.testing.assert_allclose(seen.quantile([0.3]), [norm.ppf([0.3], 5, 2)], atol=1e-8)
+    np.testing.assert_allclose(seen.crps([4.0]), 2 * inner.crps(np.array([[-0.5]])))
+
+
+def test_crps_of_values():
+    values, y = np.array([[0.0, 1.0, 3.0]]), np.array([0.5])
+    spread = np.abs(values[0][:, None] - values[0]).mean()
+    np.testing.assert_allclose(crps_of_values(values, y), np.abs(values - y).mean() - 0.5 * spread)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "matern32"])
+def test_gradient_of_the_marginal_likelihood(family):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((25, 2)), rng.standard_normal(25)
+    theta = np.array([0.3, -0.2, 0.1, -0.7])
+    error = check_grad(
+        lambda t: negative_log_likelihood(t, family, X, y)[0],
+        lambda t: negative_log_likelihood(t, family, X, y)[1],
+        theta,
+    )
+    assert error < 1e-4
+
+
+def test_gp_equals_scikit_learn():
+    """The same marginal likelihood, and the same predictions at the learnt parameters."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(40)
+    theta = np.log([0.8, 2.0, 1.3, 0.2])
+    kernel = ConstantKernel(1.3**2) * RBF([0.8, 2.0]) + WhiteKernel(0.2**2)
+    peer = GaussianProcessRegressor(kernel, optimizer=None).fit(X, y)
+    ours = -negative_log_likelihood(theta, "gaussian", X, y)[0]
+    np.testing.assert_allclose(ours, peer.log_marginal_likelihood_value_, rtol=1e-5)
+    fitted = ExactGP().fit(X, y)
+    np.testing.assert_allclose(fitted.conditional(X).mean(), y, atol=0.4)
+
+
+def test_gradient_of_the_kde_likelihood():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((20, 2)), rng.standard_normal((20, 1))
+    theta = np.array([-0.3, 0.4, -0.5])
+    error = check_grad(
+        lambda t: loo_negative_log_likelihood(t, X, Y)[0],
+        lambda t: loo_negative_log_likelihood(t, X, Y)[1],
+        theta,
+    )
+    assert error < 1e-5
+
+
+def test_kde_loss_is_the_leave_one_out_log_density():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((8, 1)), rng.standard_normal((8, 1))
+    logs = []
+    for i in range(8):
+        others = np.arange(8) != i
+        weights = norm.pdf(X[i], X[others], 0.5)
+        logs.append(np.log((weights * norm.pdf(Y[i], Y[others], 0.7)).sum() / weights.sum()))
+    got = loo_negative_log_likelihood(np.log([0.5, 0.7]), X, Y)[0]
+    np.testing.assert_allclose(got, -np.mean(logs))
+
+
+def test_statsmodels_density_is_its_own(line):
+    require("statsmodels")
+    from statsmodels.nonparametric.kernel_density import KDEMultivariateConditional
+
+    X, y = line[0][:60, :1], line[1][:60]
+    ours = StatsmodelsKDE().fit(X, y)
+    # It standardises, which changes bandwidths by the rule only in the units.
+    bandwidths = [ours._h_y[0] * y.std(), ours._h_x[0] * X.std()]
+    theirs = KDEMultivariateConditional(y, X, "c", "c", bw=bandwidths)
+    query, at = np.array([[0.2]]), np.array([1.3])
+    tail = 0.01 * norm.pdf(at, y.mean(), 2 * y.std())
+    expected = 0.99 * theirs.pdf(at, query) + tail
+    np.testing.assert_allclose(ours.conditional(query).pdf(at)[0], expected, rtol=1e-6)
+
+
+def test_lscde_closed_form():
+    """H and h by quadrature over y, and the coefficients from them."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((5, 1)), rng.standard_normal((5, 1))
+    U, V = X[:2], Y[:2]
+    width = 0.6
+
+    def basis(line, x, y):
+        return np.exp(-0.5 * ((x - U[line, 0]) ** 2 + (y - V[line, 0]) ** 2) / width**2)
+
+    H, h = moments(X, Y, U, V, width)
+    for a in range(2):
+        expected = np.mean([basis(a, x, y) for x, y in zip(X[:, 0], Y[:, 0], strict=True)])
+        np.testing.assert_allclose(h[a], expected)
+        for b in range(2):
+            overlap = [
+                quad(lambda y, x=x, a=a, b=b: basis(a, x, y) * basis(b, x, y), -9, 9)[0]
+                for x in X[:, 0]
+            ]
+            np.testing.assert_allclose(H[a, b], np.mean(overlap), rtol=1e-7)
+
+
+def test_lscde_coefficients_solve_the_ridge_problem(line):
+    X, y = line
+    model = LSCDE(seed=0).fit(X, y)
+    Z, V = (X[:, :1] - X[:, 0].mean()) / X[:, 0].std(), ((y - y.mean()) / y.std())[:, None]
+    H, h = moments(Z, V, model._U, model._V, model.width)
+    np.testing.assert_allclose((H + model.ridge * np.eye(len(H))) @ model.alpha, h, atol=1e-9)
+
+
+def test_score_matching_minimises_its_loss():
+    """Its T against a numerical minimum over the span of the representer theorem."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((6, 1)), rng.standard_normal((6, 1))
+    ridge, step = 0.05, 1e-4
+    model = ScoreMatching(X, Y, 0.8, 0.7, ridge)
+
+    def empirical(tilt):
+        """The loss at T + tilt k_X(x_0, .) k_Y(0.3, .), up to a constant."""
+
+        def value(X, Y):
+            extra = np.exp(-0.5 * ((X - X0) / 0.8) ** 2 - 0.5 * ((Y - 0.3) / 0.7) ** 2)
+            return model.pairs(X, Y) + tilt * extra[:, 0]
+
+        up, middle, down = (value(X, Y + s * step) for s in (1, 0, -1))
+        slope, bend = (up - down) / (2 * step), (up - 2 * middle + down) / step**2
+        fit = (0.5 * slope**2 + bend - Y[:, 0] / 4 * slope).mean()
+        at = model.pairs(X0, np.array([[0.3]]))[0]  # <T, k> = T there
+        return fit + ridge * (tilt * at + 0.5 * tilt**2)
+
+    X0 = X[:1]
+    derivative = (empirical(1e-3) - empirical(-1e-3)) / 2e-3
+    assert abs(derivative) < 1e-4
+
+
+def test_bandwidths_switch_off_an_irrelevant_input():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (200, 2))
+    model = ConditionalKDE().fit(X, np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(200))
+    assert model._h_x[1] > 5 * model._h_x[0]
