@@ -24,7 +24,11 @@ def gaussian_linear(n, seed):
 
 def errors_on_gaussian_linear(n, seed):
     """Root mean squared errors of mean, sd and density at x = -1, 0, 1."""
-    dist = kcdo.ConditionalDensityOperator().fit(*gaussian_linear(n, seed)).conditional(QUERIES)
+    dist = (
+        kcdo.ConditionalDensityOperator(selection="heuristic")
+        .fit(*gaussian_linear(n, seed))
+        .conditional(QUERIES)
+    )
     grid = np.linspace(-3, 3, 121)
     truth = norm.pdf(grid, SLOPE * QUERIES, NOISE)
     parts = (dist.mean() - SLOPE * QUERIES[:, 0], dist.std() - NOISE, dist.pdf(grid) - truth)
@@ -52,7 +56,7 @@ def waves():
 
 @pytest.fixture(scope="module")
 def fitted(waves):
-    return kcdo.ConditionalDensityOperator().fit(*waves)
+    return kcdo.ConditionalDensityOperator(selection="heuristic").fit(*waves)
 
 
 def test_the_dense_formula_literally(waves):
@@ -66,6 +70,7 @@ def test_the_dense_formula_literally(waves):
         alpha=1e-3,
         alpha_prime=0.05,
         positivity="signed",
+        selection="heuristic",
     ).fit(X, Y)
     query = np.array([[0.3, -0.2]])
     K = np.exp(-np.abs(X[:, None] - X[None]).sum(axis=2) / 0.7)
@@ -95,7 +100,7 @@ def test_far_from_all_data_is_the_marginal(fitted, waves):
 def test_row_order_does_not_matter(fitted, waves):
     X, Y = waves
     order = np.random.default_rng(2).permutation(len(X))
-    again = kcdo.ConditionalDensityOperator().fit(X[order], Y[order])
+    again = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X[order], Y[order])
     grid = np.linspace(-3, 3, 40)
     np.testing.assert_allclose(
         again.conditional(X[:5]).pdf(grid), fitted.conditional(X[:5]).pdf(grid), atol=1e-9
@@ -105,8 +110,8 @@ def test_row_order_does_not_matter(fitted, waves):
 def test_row_order_does_not_matter_when_choices_use_a_subsample():
     X, Y = gaussian_linear(2500, 0)
     order = np.random.default_rng(2).permutation(len(X))
-    first = kcdo.ConditionalDensityOperator().fit(X, Y)
-    second = kcdo.ConditionalDensityOperator().fit(X[order], Y[order])
+    first = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
+    second = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X[order], Y[order])
     np.testing.assert_allclose(first.predict(QUERIES), second.predict(QUERIES), atol=1e-9)
 
 
@@ -131,8 +136,10 @@ def test_adding_a_query_changes_no_other_answer(fitted, waves):
 def test_an_affine_change_of_the_output_changes_the_density_accordingly(factor, shift):
     X, Y = gaussian_linear(60, 3)
     grid = np.linspace(-2, 2, 15)
-    base = kcdo.ConditionalDensityOperator().fit(X, Y).conditional(QUERIES)
-    moved = kcdo.ConditionalDensityOperator().fit(X, factor * Y + shift * abs(factor))
+    base = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y).conditional(QUERIES)
+    moved = kcdo.ConditionalDensityOperator(selection="heuristic").fit(
+        X, factor * Y + shift * abs(factor)
+    )
     dist = moved.conditional(QUERIES)
     np.testing.assert_allclose(
         dist.pdf(factor * grid + shift * abs(factor)) * abs(factor), base.pdf(grid), atol=1e-6
@@ -146,8 +153,8 @@ def test_an_affine_change_of_the_output_changes_the_density_accordingly(factor, 
 @pytest.mark.parametrize("y_scale", [1e-12, 1.0, 1e12])
 def test_extreme_scales_work(x_scale, y_scale):
     X, Y = gaussian_linear(100, 4)
-    base = kcdo.ConditionalDensityOperator().fit(X, Y).conditional(QUERIES)
-    dist = kcdo.ConditionalDensityOperator().fit(X * x_scale, Y * y_scale)
+    base = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y).conditional(QUERIES)
+    dist = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X * x_scale, Y * y_scale)
     dist = dist.conditional(QUERIES * x_scale)
     np.testing.assert_allclose(dist.std() / y_scale, base.std(), rtol=1e-6)
     np.testing.assert_allclose(
@@ -158,7 +165,7 @@ def test_extreme_scales_work(x_scale, y_scale):
 def test_constant_and_duplicated_columns_work():
     X, Y = gaussian_linear(100, 5)
     wide = np.column_stack([X, np.full(100, 7.0), X])
-    dist = kcdo.ConditionalDensityOperator().fit(wide, Y).conditional(wide[:4])
+    dist = kcdo.ConditionalDensityOperator(selection="heuristic").fit(wide, Y).conditional(wide[:4])
     assert np.all(np.isfinite(dist.mean()))
     assert np.all(dist.std() > 0)
 
@@ -166,17 +173,29 @@ def test_constant_and_duplicated_columns_work():
 def test_a_constant_output_is_predicted_as_such():
     X, _ = gaussian_linear(30, 6)
     for value in (0.0, 5.0, -1e9):
-        dist = kcdo.ConditionalDensityOperator().fit(X, np.full(30, value)).conditional(X[:2])
+        dist = (
+            kcdo.ConditionalDensityOperator(selection="heuristic")
+            .fit(X, np.full(30, value))
+            .conditional(X[:2])
+        )
         np.testing.assert_allclose(dist.mean(), value, atol=1e-2 * max(abs(value), 1.0))
     joint = np.column_stack([X[:, 0], np.full(30, 3.0)])
-    dist = kcdo.ConditionalDensityOperator().fit(X, joint).conditional(X[:2])
+    dist = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, joint).conditional(X[:2])
     np.testing.assert_allclose(dist.mean()[:, 1], 3.0, atol=0.03)
 
 
 def test_two_rows_are_enough():
-    dist = kcdo.ConditionalDensityOperator().fit([[0.0], [1.0]], [0.0, 1.0]).conditional([[0.0]])
+    dist = (
+        kcdo.ConditionalDensityOperator(selection="heuristic")
+        .fit([[0.0], [1.0]], [0.0, 1.0])
+        .conditional([[0.0]])
+    )
     assert np.isfinite(dist.mean()[0])
-    same = kcdo.ConditionalDensityOperator().fit([[0.0], [0.0]], [1.0, 1.0]).conditional([[0.0]])
+    same = (
+        kcdo.ConditionalDensityOperator(selection="heuristic")
+        .fit([[0.0], [0.0]], [1.0, 1.0])
+        .conditional([[0.0]])
+    )
     assert same.mean()[0] == pytest.approx(1.0, abs=0.01)
 
 
@@ -185,8 +204,12 @@ def test_rows_of_weight_zero_count_as_absent(waves):
     weights = np.ones(len(X))
     weights[::3] = 0.0
     Y_wild = np.where(weights > 0, Y, 1e6)
-    weighted = kcdo.ConditionalDensityOperator().fit(X, Y_wild, sample_weight=weights)
-    kept = kcdo.ConditionalDensityOperator().fit(X[weights > 0], Y[weights > 0])
+    weighted = kcdo.ConditionalDensityOperator(selection="heuristic").fit(
+        X, Y_wild, sample_weight=weights
+    )
+    kept = kcdo.ConditionalDensityOperator(selection="heuristic").fit(
+        X[weights > 0], Y[weights > 0]
+    )
     np.testing.assert_array_equal(
         weighted.conditional(X[:5]).quantile(0.5), kept.conditional(X[:5]).quantile(0.5)
     )
@@ -195,8 +218,12 @@ def test_rows_of_weight_zero_count_as_absent(waves):
 def test_counts_equal_repeated_rows(waves):
     X, Y = waves
     counts = np.random.default_rng(0).integers(1, 4, len(X))
-    weighted = kcdo.ConditionalDensityOperator().fit(X, Y, sample_weight=counts)
-    repeated = kcdo.ConditionalDensityOperator().fit(np.repeat(X, counts, 0), np.repeat(Y, counts))
+    weighted = kcdo.ConditionalDensityOperator(selection="heuristic").fit(
+        X, Y, sample_weight=counts
+    )
+    repeated = kcdo.ConditionalDensityOperator(selection="heuristic").fit(
+        np.repeat(X, counts, 0), np.repeat(Y, counts)
+    )
     np.testing.assert_allclose(
         weighted.conditional(X[:5]).mean(), repeated.conditional(X[:5]).mean(), atol=1e-9
     )
@@ -205,14 +232,16 @@ def test_counts_equal_repeated_rows(waves):
 def test_only_ratios_of_other_weights_matter(waves):
     X, Y = waves
     weights = np.random.default_rng(0).uniform(0.5, 2, len(X))
-    first = kcdo.ConditionalDensityOperator().fit(X, Y, sample_weight=weights)
-    second = kcdo.ConditionalDensityOperator().fit(X, Y, sample_weight=1e-3 * weights)
+    first = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y, sample_weight=weights)
+    second = kcdo.ConditionalDensityOperator(selection="heuristic").fit(
+        X, Y, sample_weight=1e-3 * weights
+    )
     np.testing.assert_allclose(first.predict(X[:5]), second.predict(X[:5]), atol=1e-9)
 
 
 def test_output_axes_follow_the_shape_of_the_outputs(waves):
     X, Y = waves
-    model = kcdo.ConditionalDensityOperator()
+    model = kcdo.ConditionalDensityOperator(selection="heuristic")
     flat = model.fit(X, Y).conditional(X[:3])
     assert flat.mean().shape == (3,)
     assert flat.quantile([0.1, 0.5]).shape == (3, 2)
@@ -234,7 +263,12 @@ def test_joint_outputs_know_their_dependence():
     X = rng.uniform(-1, 1, (800, 1))
     shared = rng.standard_normal(800)
     Y = np.column_stack([shared, 0.9 * shared + 0.3 * rng.standard_normal(800)])
-    cov = kcdo.ConditionalDensityOperator().fit(X, Y).conditional([[0.0]]).cov()[0]
+    cov = (
+        kcdo.ConditionalDensityOperator(selection="heuristic")
+        .fit(X, Y)
+        .conditional([[0.0]])
+        .cov()[0]
+    )
     correlation = cov[0, 1] / np.sqrt(cov[0, 0] * cov[1, 1])
     assert correlation == pytest.approx(0.9 / np.sqrt(0.9), abs=0.15)
 
@@ -243,7 +277,7 @@ def test_many_outputs_use_scattered_nodes():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (300, 1))
     Y = X * np.arange(1, 6) + 0.3 * rng.standard_normal((300, 5))
-    dist = kcdo.ConditionalDensityOperator().fit(X, Y).conditional([[0.5]])
+    dist = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y).conditional([[0.5]])
     np.testing.assert_allclose(dist.mean()[0], 0.5 * np.arange(1, 6), atol=0.5)
     assert np.isfinite(dist.logpdf_pairs(0.5 * np.arange(1, 6)[None]))[0]
 
@@ -259,7 +293,7 @@ def test_many_outputs_use_scattered_nodes():
 def test_every_output_side_gives_a_density(waves, positivity, reference, kernel_y):
     X, Y = waves
     model = kcdo.ConditionalDensityOperator(
-        kernel_y=kernel_y, reference=reference, positivity=positivity
+        kernel_y=kernel_y, reference=reference, positivity=positivity, selection="heuristic"
     ).fit(X, Y)
     grid = np.linspace(-8, 8, 4001)
     density = model.conditional(X[:3]).pdf(grid)
@@ -272,7 +306,9 @@ def test_every_output_side_gives_a_density(waves, positivity, reference, kernel_
 )
 def test_every_filter_recovers_a_gaussian(spectral):
     X, Y = gaussian_linear(600, 7)
-    model = kcdo.ConditionalDensityOperator(filter=spectral, alpha_prime=0.05).fit(X, Y)
+    model = kcdo.ConditionalDensityOperator(
+        filter=spectral, alpha_prime=0.05, selection="heuristic"
+    ).fit(X, Y)
     dist = model.conditional([[0.0]])
     assert dist.std()[0] == pytest.approx(NOISE, abs=0.15)
 
@@ -300,17 +336,30 @@ def test_schemes_set_the_ridges():
         alpha=kcdo.CorrectedScheme(0.4, 0.4, 0.9),
         alpha_prime=kcdo.PowerScheme(1.0, 0.5),
         reference=kcdo.UniformBox(-5.0, 5.0, nodes=64),
+        selection="heuristic",
     ).fit(X, Y)
     assert model.report_.alpha == pytest.approx(kcdo.CorrectedScheme(0.4, 0.4, 0.9)(100, 64))
     assert model.report_.alpha_prime == pytest.approx(0.1)
-    default = kcdo.ConditionalDensityOperator(alpha=kcdo.PrintedScheme()).fit(X, Y)
+    default = kcdo.ConditionalDensityOperator(
+        alpha=kcdo.PrintedScheme(), selection="heuristic"
+    ).fit(X, Y)
     assert default.report_.alpha == pytest.approx(0.1)
 
 
 def test_results_do_not_depend_on_the_number_of_threads(waves):
     X, Y = waves
-    one = kcdo.ConditionalDensityOperator(n_jobs=1).fit(X, Y).conditional(X).mean()
-    two = kcdo.ConditionalDensityOperator(n_jobs=2).fit(X, Y).conditional(X).mean()
+    one = (
+        kcdo.ConditionalDensityOperator(n_jobs=1, selection="heuristic")
+        .fit(X, Y)
+        .conditional(X)
+        .mean()
+    )
+    two = (
+        kcdo.ConditionalDensityOperator(n_jobs=2, selection="heuristic")
+        .fit(X, Y)
+        .conditional(X)
+        .mean()
+    )
     np.testing.assert_allclose(one, two, rtol=0, atol=1e-10)
 
 
@@ -350,7 +399,9 @@ def test_distributions_and_their_marginals_pickle(waves):
     X, Y = waves
     Y = np.column_stack([Y, X[:, 1] + Y])
     for reference in (None, kcdo.QuasiRandomBox((-5.0, -8.0), (5.0, 8.0), n_nodes=64)):
-        model = kcdo.ConditionalDensityOperator(kernel_y=kcdo.Gaussian(1.0), reference=reference)
+        model = kcdo.ConditionalDensityOperator(
+            kernel_y=kcdo.Gaussian(1.0), reference=reference, selection="heuristic"
+        )
         dist = model.fit(X, Y).conditional(X[:2]).marginal(1)
         again = pickle.loads(pickle.dumps(dist))
         np.testing.assert_array_equal(again.quantile(0.3), dist.quantile(0.3))
@@ -368,7 +419,9 @@ def test_expectations_and_moments_agree_in_three_dimensions(waves):
     X, Y = waves
     outputs = np.column_stack([Y, X + 0.1 * np.sin(9 * Y)[:, None]])
     box = kcdo.UniformBox((-5.0, -4.0, -4.0), (5.0, 4.0, 4.0), nodes=16)
-    model = kcdo.ConditionalDensityOperator(kernel_y=kcdo.Gaussian(0.8), reference=box)
+    model = kcdo.ConditionalDensityOperator(
+        kernel_y=kcdo.Gaussian(0.8), reference=box, selection="heuristic"
+    )
     dist = model.fit(X, outputs).conditional(X[:2])
     second = dist.expect(lambda y: y**2)
     np.testing.assert_allclose(second - dist.mean() ** 2, dist.var(), rtol=1e-9)
@@ -388,8 +441,7 @@ X = rng.uniform(-1, 1, (2500, 2))
 Y = np.column_stack([X, X[:, :1] * X[:, 1:]]) + 0.2 * rng.standard_normal((2500, 3))
 box = kcdo.UniformBox((-2.0,) * 3, (2.0,) * 3, nodes=64)
 model = kcdo.ConditionalDensityOperator(
-    kernel_x=kcdo.Gaussian(0.5), kernel_y=kcdo.Gaussian(0.25), reference=box, alpha=1e-4
-).fit(X, Y)
+    kernel_x=kcdo.Gaussian(0.5), kernel_y=kcdo.Gaussian(0.25), reference=box, alpha=1e-4, selection="heuristic").fit(X, Y)
 mean = model.conditional([[0.5, -0.5], [0.0, 0.0]]).mean()
 assert np.abs(mean - [[0.5, -0.5, -0.25], [0.0, 0.0, 0.0]]).max() < 0.15, mean
 status = open("/proc/self/status").read()

@@ -407,7 +407,9 @@ def test_importance_errors():
     with pytest.raises(InvalidInputError, match='no importances: fit it with selection="auto"'):
         kcdo.ImportanceDisplay.from_estimator(Fitted(Report({})))
     with pytest.raises(NotFittedError):
-        kcdo.ImportanceDisplay.from_estimator(kcdo.ConditionalDensityOperator())
+        kcdo.ImportanceDisplay.from_estimator(
+            kcdo.ConditionalDensityOperator(selection="heuristic")
+        )
 
 
 def test_report_of_a_fitted_model():
@@ -443,7 +445,7 @@ def test_report_errors():
     with pytest.raises(InvalidInputError, match="Fitted has no report"):
         kcdo.ReportDisplay.from_estimator(Fitted())
     with pytest.raises(NotFittedError):
-        kcdo.ReportDisplay.from_estimator(kcdo.ConditionalDensityOperator())
+        kcdo.ReportDisplay.from_estimator(kcdo.ConditionalDensityOperator(selection="heuristic"))
 
 
 # --- a quick look

@@ -378,7 +378,7 @@ def test_a_report_that_fails_leaves_the_old_one(tmp_path, monkeypatch):
 def test_errors_say_what_to_do(tmp_path):
     model, X, Y = small_model(p=2)
     path = tmp_path / "r.html"
-    unfitted = kcdo.ConditionalDensityOperator()
+    unfitted = kcdo.ConditionalDensityOperator(selection="heuristic")
     with pytest.raises(NotFittedError):
         write_report(unfitted, path, X)
     cases = {

@@ -13,7 +13,7 @@ import kcdo
 
 @parametrize_with_checks(
     [
-        kcdo.ConditionalDensityOperator(),
+        kcdo.ConditionalDensityOperator(selection="heuristic"),
         kcdo.ConditionalMeanOperator(),
         kcdo.DensityReconstruction(),
     ]
@@ -39,6 +39,7 @@ def test_clone_keeps_every_option():
         alpha_prime=0.2,
         filter=kcdo.IteratedTikhonov(3),
         positivity="clip",
+        selection="heuristic",
     )
     copy = clone(model)
     assert copy is not model
@@ -48,7 +49,9 @@ def test_clone_keeps_every_option():
 
 def test_set_params_changes_the_fit(line):
     X, Y = line
-    model = kcdo.ConditionalDensityOperator(kernel_y=kcdo.Gaussian(0.1)).fit(X, Y)
+    model = kcdo.ConditionalDensityOperator(kernel_y=kcdo.Gaussian(0.1), selection="heuristic").fit(
+        X, Y
+    )
     narrow = model.conditional([[0.0]]).std()
     model.set_params(kernel_y=kcdo.Gaussian(1.0)).fit(X, Y)
     assert model.conditional([[0.0]]).std() > 1.1 * narrow
@@ -56,13 +59,17 @@ def test_set_params_changes_the_fit(line):
 
 def test_grid_search_prefers_the_better_ridge(line):
     X, Y = line
-    search = GridSearchCV(kcdo.ConditionalDensityOperator(), {"alpha": [1e-3, 1e3]}, cv=3)
+    search = GridSearchCV(
+        kcdo.ConditionalDensityOperator(selection="heuristic"), {"alpha": [1e-3, 1e3]}, cv=3
+    )
     assert search.fit(X, Y).best_params_ == {"alpha": 1e-3}
 
 
 def test_pipeline_scores_and_predicts(line):
     X, Y = line
-    pipeline = make_pipeline(StandardScaler(), kcdo.ConditionalDensityOperator()).fit(X, Y)
+    pipeline = make_pipeline(
+        StandardScaler(), kcdo.ConditionalDensityOperator(selection="heuristic")
+    ).fit(X, Y)
     assert pipeline.predict(X).shape == Y.shape
     scores = cross_val_score(pipeline, X, Y, cv=3)
     assert np.all(scores > -1.0)  # the true entropy is 0.5 log(2 pi e 0.09) = 0.21
@@ -70,7 +77,7 @@ def test_pipeline_scores_and_predicts(line):
 
 def test_score_is_the_mean_log_density(line):
     X, Y = line
-    model = kcdo.ConditionalDensityOperator().fit(X, Y)
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
     each = model.score_samples(X, Y)
     np.testing.assert_allclose(each, np.log(np.diag(model.conditional(X).pdf(Y))), atol=1e-10)
     assert model.score(X, Y) == pytest.approx(each.mean())
@@ -80,7 +87,7 @@ def test_score_is_the_mean_log_density(line):
 
 def test_score_samples_without_outputs_is_minus_the_entropy(line):
     X, Y = line
-    model = kcdo.ConditionalDensityOperator().fit(X, Y)
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
     draws = model.conditional(X[:1]).sample(20_000, random_state=0)
     expected = model.conditional(X[:1]).logpdf(draws[0]).mean()
     assert model.score_samples(X[:1])[0] == pytest.approx(expected, abs=0.02)
@@ -88,5 +95,5 @@ def test_score_samples_without_outputs_is_minus_the_entropy(line):
 
 def test_predict_is_the_conditional_mean(line):
     X, Y = line
-    model = kcdo.ConditionalDensityOperator().fit(X, Y)
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
     np.testing.assert_array_equal(model.predict(X[:5]), model.conditional(X[:5]).mean())

@@ -123,6 +123,7 @@ def fitted(structure, reference, n_jobs=None):
         positivity="signed",
         solver=solver,
         n_jobs=n_jobs,
+        selection="heuristic",
     )
     weights = None if make_weights is one else omega
     return model.fit(X, Y, sample_weight=weights), X, Y, omega
@@ -224,7 +225,11 @@ def test_jitter_is_added_where_rounding_needs_it(dtype, alpha, largest):
     """A smooth kernel's matrix has eigenvalues below rounding: positive definite on paper only."""
     X = np.linspace(0, 1, 100)[:, None]
     model = kcdo.ConditionalDensityOperator(
-        kernel_x=kcdo.Gaussian(2.0), kernel_y=kcdo.Gaussian(0.2), alpha=alpha, solver=Exact(dtype)
+        kernel_x=kcdo.Gaussian(2.0),
+        kernel_y=kcdo.Gaussian(0.2),
+        alpha=alpha,
+        solver=Exact(dtype),
+        selection="heuristic",
     ).fit(X, np.sin(6 * X[:, 0]))
     assert 0 < model.report_.jitter <= largest
     assert f"jitter         {model.report_.jitter}" in str(model.report_)
@@ -261,7 +266,9 @@ def test_an_exact_fit_beyond_memory_is_refused_before_allocating(monkeypatch, dt
     few_bytes(monkeypatch, 0.25 * GIB)
     monkeypatch.setattr("kcdo.systems.exact.lower_gram", no_matrix)
     X = np.arange(10_000.0)[:, None]
-    model = kcdo.ConditionalDensityOperator(solver=Exact(dtype), kernel_x=kcdo.Gaussian(1.0))
+    model = kcdo.ConditionalDensityOperator(
+        solver=Exact(dtype), kernel_x=kcdo.Gaussian(1.0), selection="heuristic"
+    )
     message = (
         rf"an exact fit of 10000 distinct inputs needs {needed} GiB of memory, but 0\.2 GiB are "
         r"available: use ConditionalDensityOperator\(solver=kcdo\.Nystrom\(\)\)"
@@ -274,7 +281,9 @@ def test_an_exact_fit_beyond_memory_is_refused_before_allocating(monkeypatch, dt
 def test_repeated_inputs_need_little_memory(monkeypatch):
     few_bytes(monkeypatch, 1 << 20)
     X = np.repeat(np.arange(20.0), 100)[:, None]
-    model = kcdo.ConditionalDensityOperator(solver=Exact(), reference=kcdo.UniformBox(nodes=40))
+    model = kcdo.ConditionalDensityOperator(
+        solver=Exact(), reference=kcdo.UniformBox(nodes=40), selection="heuristic"
+    )
     report = model.fit(X, np.sin(X[:, 0]) + np.tile(np.linspace(-1, 1, 100), 20)).report_
     assert (report.method, report.n_centres, report.n_samples) == ("exact", 20, 2000)
 
@@ -288,6 +297,7 @@ def test_a_streamed_fit_on_a_large_grid_is_refused_before_allocating(monkeypatch
         kernel_y=kcdo.Gaussian(0.5),
         reference=kcdo.UniformBox(nodes=64),
         solver=Nystrom(1000, choice="uniform"),
+        selection="heuristic",
     )
     message = (
         r"a streamed fit of 1000 centres on 262144 output nodes needs 7\.\d GiB of memory, but "
@@ -301,7 +311,9 @@ def test_a_dense_reconstruction_beyond_memory_is_refused(monkeypatch):
     few_bytes(monkeypatch, 1 << 20)
     X = np.linspace(0, 1, 50)[:, None]
     model = kcdo.ConditionalDensityOperator(
-        reference=kcdo.QuasiRandomBox(n_nodes=1024), kernel_y=kcdo.Gaussian(0.2)
+        reference=kcdo.QuasiRandomBox(n_nodes=1024),
+        kernel_y=kcdo.Gaussian(0.2),
+        selection="heuristic",
     )
     with pytest.raises(kcdo.NotEnoughMemoryError, match="dense reconstruction on 1024 nodes"):
         model.fit(X, X[:, 0])
@@ -327,7 +339,9 @@ def test_the_choice_of_a_fit(monkeypatch, n_distinct, repeats, method):
     monkeypatch.setattr("kcdo.systems.options._LARGEST_AUTOMATIC_EXACT", 100)
     rng = np.random.default_rng(0)
     X = rng.permutation(np.repeat(rng.normal(size=(n_distinct, 2)), repeats, axis=0))
-    model = kcdo.ConditionalDensityOperator().fit(X, X[:, 0] + rng.normal(size=len(X)))
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(
+        X, X[:, 0] + rng.normal(size=len(X))
+    )
     assert model.report_.method == method
     assert model.report_.n_samples == n_distinct * repeats
     assert model.report_.n_centres <= n_distinct
@@ -337,7 +351,10 @@ def test_a_fit_that_memory_does_not_allow_exactly_is_streamed(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))
     monkeypatch.setattr("kcdo.systems.options.available_memory", lambda: 1 << 19)
-    assert kcdo.ConditionalDensityOperator().fit(X, X[:, 0]).report_.method == "nystrom"
+    assert (
+        kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, X[:, 0]).report_.method
+        == "nystrom"
+    )
 
 
 def test_the_papers_rule_is_always_exact(monkeypatch):
@@ -367,6 +384,7 @@ def test_conjugate_gradients_say_how_far_they_came():
         kernel_y=kcdo.Gaussian(0.3),
         alpha=1e-7,
         solver=Iterative(rank=2, max_iterations=3),
+        selection="heuristic",
     )
     message = r"stopped after 3 iterations at a relative residual of \d.*: raise the rank"
     with pytest.warns(kcdo.AccuracyWarning, match=message):
@@ -413,7 +431,9 @@ def test_options_check_themselves(make, message):
 @pytest.mark.parametrize("solver", ["exact", Exact, None, 3])
 def test_a_solver_is_an_object_or_auto(solver):
     with pytest.raises(TypeError, match=r'solver must be "auto", kcdo.Exact\(\), .*; got'):
-        kcdo.ConditionalDensityOperator(solver=solver).fit([[0.0], [1.0]], [0.0, 1.0])
+        kcdo.ConditionalDensityOperator(solver=solver, selection="heuristic").fit(
+            [[0.0], [1.0]], [0.0, 1.0]
+        )
 
 
 def test_options_are_values():
@@ -433,7 +453,7 @@ def test_the_default_number_of_centres(n, expected):
 def test_a_fitted_exact_model_does_not_keep_the_factor():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (1500, 1))
-    model = kcdo.ConditionalDensityOperator(solver=kcdo.Exact()).fit(
+    model = kcdo.ConditionalDensityOperator(solver=kcdo.Exact(), selection="heuristic").fit(
         X, np.sin(X[:, 0]) + rng.normal(size=1500)
     )
     assert len(pickle.dumps(model)) < 0.5 * 8 * 1500**2

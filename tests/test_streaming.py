@@ -117,8 +117,8 @@ def test_read_only_arrays_stay_as_they_are():
 def test_an_automatic_fit_of_chunks_chooses_from_a_subsample():
     X, Y = waves(5000)
     chunks = Files(cut(X, Y, at=range(0, 5001, 500)))
-    model = ConditionalDensityOperator(solver=kcdo.Nystrom(100)).fit(chunks)
-    whole = ConditionalDensityOperator(solver=kcdo.Nystrom(100)).fit(X, Y)
+    model = ConditionalDensityOperator(solver=kcdo.Nystrom(100), selection="heuristic").fit(chunks)
+    whole = ConditionalDensityOperator(solver=kcdo.Nystrom(100), selection="heuristic").fit(X, Y)
     assert model.report_.n_samples == 5000
     assert model.report_.kernel_x.scale == pytest.approx(whole.report_.kernel_x.scale, rel=0.1)
     assert model.report_.kernel_y.scale == pytest.approx(whole.report_.kernel_y.scale, rel=0.1)
@@ -131,7 +131,7 @@ def test_the_choice_does_not_look_at_the_head_of_sorted_data_only():
     x = np.linspace(0, 1, 9000)
     y = np.where(x < 0.3, 0.01, 1.0) * rng.standard_normal(9000)
     scales = [
-        ConditionalDensityOperator(solver=kcdo.Nystrom(300, "uniform"))
+        ConditionalDensityOperator(solver=kcdo.Nystrom(300, "uniform"), selection="heuristic")
         .fit(x[order, None], y[order])
         .report_.kernel_y.scale
         for order in (np.arange(9000), rng.permutation(9000))
@@ -316,7 +316,7 @@ def test_alpha_follows_the_rows_seen():
 
 def test_the_first_call_fixes_centres_box_and_kernels():
     X, Y = waves()
-    model = ConditionalDensityOperator().partial_fit(X[:200], Y[:200])
+    model = ConditionalDensityOperator(selection="heuristic").partial_fit(X[:200], Y[:200])
     first = model.report_
     with pytest.warns(kcdo.SupportWarning, match="outside the support"):  # the box stays
         model.partial_fit(X[200:] * 3, Y[200:] * 3)
@@ -333,7 +333,7 @@ def test_a_partial_fit_continues_a_streamed_fit():
 
 def test_a_partial_fit_says_that_it_forgets_an_exact_fit():
     X, Y = waves(100)
-    model = ConditionalDensityOperator().fit(X, Y)
+    model = ConditionalDensityOperator(selection="heuristic").fit(X, Y)
     assert model.report_.method == "exact"
     with pytest.warns(KcdoWarning, match=r"partial_fit starts anew: the fit before it was exact"):
         model.partial_fit(X[:60], Y[:60])
@@ -343,7 +343,7 @@ def test_a_partial_fit_says_that_it_forgets_an_exact_fit():
 @pytest.mark.parametrize("solver", [kcdo.Exact(), kcdo.Iterative()])
 def test_forms_whose_sums_do_not_merge_are_refused(solver):
     X, Y = waves(50)
-    model = ConditionalDensityOperator(solver=solver)
+    model = ConditionalDensityOperator(solver=solver, selection="heuristic")
     message = rf"{type(solver).__name__}\(\) needs all rows at once, its sums do not merge"
     with pytest.raises(kcdo.InvalidInputError, match=message):
         model.partial_fit(X, Y)
@@ -383,7 +383,9 @@ def test_workers_merge_to_the_whole():
 
 def test_a_worker_starts_empty_and_on_its_own():
     X, Y = waves()
-    model = ConditionalDensityOperator(solver=kcdo.Nystrom(20)).fit(X[:300], Y[:300])
+    model = ConditionalDensityOperator(solver=kcdo.Nystrom(20), selection="heuristic").fit(
+        X[:300], Y[:300]
+    )
     before = model.predict(QUERIES)
     worker = model.worker()
     assert worker.sums_.n_rows == 0
@@ -432,7 +434,10 @@ def test_sums_of_different_plans_do_not_merge(options, others):
 def test_what_cannot_merge():
     X, Y = waves(50)
     model = fixed().fit(X, Y)
-    for other in (fixed(), ConditionalDensityOperator(solver=kcdo.Exact()).fit(X, Y)):
+    for other in (
+        fixed(),
+        ConditionalDensityOperator(solver=kcdo.Exact(), selection="heuristic").fit(X, Y),
+    ):
         with pytest.raises(kcdo.InvalidInputError, match=r"merge takes models made by worker\(\)"):
             model.merge(other)
     with pytest.raises(NotFittedError):
@@ -476,7 +481,9 @@ def test_rows_and_chunks_of_weight_zero_count_as_absent():
         assert_same_sums(model.sums_, whole.sums_)
     model.partial_fit(*far[:2], sample_weight=far[2])
     assert_same_sums(model.sums_, whole.sums_)
-    chosen = ConditionalDensityOperator(solver=kcdo.Nystrom(20)).fit([far, a, mixed, c])
+    chosen = ConditionalDensityOperator(solver=kcdo.Nystrom(20), selection="heuristic").fit(
+        [far, a, mixed, c]
+    )
     assert chosen._operator.output.measure.upper[0] < 10
 
 
@@ -632,6 +639,7 @@ def test_objects_can_be_centres():
         kernel_y=kcdo.Gaussian(0.3),
         alpha=1e-6,
         solver=kcdo.Nystrom(4),
+        selection="heuristic",
     ).fit(words, lengths)
     assert model.report_.method == "nystrom"
     np.testing.assert_allclose(model.predict(["a", "dddd"]), [1.0, 4.0], atol=0.1)

@@ -462,7 +462,9 @@ def test_a_grid_of_64_cubed_nodes():
     X = rng.uniform(-2, 2, (300, 1))
     Y = np.hstack([X, np.sin(X), -X]) + 0.2 * rng.standard_normal((300, 3))
     model = kcdo.ConditionalDensityOperator(
-        kernel_y=kcdo.Gaussian(0.3), reference=kcdo.UniformBox(-4.0, 4.0, nodes=64)
+        kernel_y=kcdo.Gaussian(0.3),
+        reference=kcdo.UniformBox(-4.0, 4.0, nodes=64),
+        selection="heuristic",
     ).fit(X, Y)
     assert (model.report_.method, model.report_.n_nodes) == ("exact", 64**3)
     assert model.report_.memory < 1 << 21  # weights and outputs, no (centres, nodes) matrix

@@ -24,7 +24,9 @@ def data():
 )
 def test_gaussian_input_agrees_with_a_large_sample(data, kernel, cov):
     X, Y = data
-    model = kcdo.ConditionalDensityOperator(kernel_x=kernel, positivity="signed").fit(X, Y)
+    model = kcdo.ConditionalDensityOperator(
+        kernel_x=kernel, positivity="signed", selection="heuristic"
+    ).fit(X, Y)
     mean = np.array([0.5, -0.5])
     full = np.diag(cov) if np.ndim(cov) == 1 else np.array(cov)
     draws = np.random.default_rng(1).multivariate_normal(mean, full, 20_000)
@@ -36,7 +38,7 @@ def test_gaussian_input_agrees_with_a_large_sample(data, kernel, cov):
 
 def test_a_certain_gaussian_is_a_point(data):
     X, Y = data
-    model = kcdo.ConditionalDensityOperator().fit(X, Y)
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
     point = model.conditional(X[:3]).mean()
     gaussian = model.conditional(kcdo.GaussianInput(X[:3], 0.0)).mean()
     sample = model.conditional(kcdo.SampleInput(X[:3, None, :])).mean()
@@ -46,7 +48,7 @@ def test_a_certain_gaussian_is_a_point(data):
 
 def test_samples_of_different_sizes_and_weights(data):
     X, Y = data
-    model = kcdo.ConditionalDensityOperator(positivity="signed").fit(X, Y)
+    model = kcdo.ConditionalDensityOperator(positivity="signed", selection="heuristic").fit(X, Y)
     ragged = kcdo.SampleInput([X[:2], X[2:7]], weights=[[3.0, 1.0], [1.0] * 5])
     dist = model.conditional(ragged)
     assert len(dist) == 2
@@ -57,7 +59,9 @@ def test_samples_of_different_sizes_and_weights(data):
 
 def test_uncertainty_widens_the_prediction(data):
     X, Y = data
-    model = kcdo.ConditionalDensityOperator(kernel_x=kcdo.Gaussian(0.7), alpha=1e-4).fit(X, Y)
+    model = kcdo.ConditionalDensityOperator(
+        kernel_x=kcdo.Gaussian(0.7), alpha=1e-4, selection="heuristic"
+    ).fit(X, Y)
     sharp, wide = (
         model.conditional(kcdo.GaussianInput([[1.0, 0.0]], v)).std()[0] for v in (0.0, 0.5)
     )
@@ -66,13 +70,15 @@ def test_uncertainty_widens_the_prediction(data):
 
 def test_a_coarse_expectation_warns(data):
     X, Y = data
-    model = kcdo.ConditionalDensityOperator(kernel_x=kcdo.Matern(0.05)).fit(X, Y)
+    model = kcdo.ConditionalDensityOperator(kernel_x=kcdo.Matern(0.05), selection="heuristic").fit(
+        X, Y
+    )
     with pytest.warns(kcdo.AccuracyWarning, match="n_points"):
         model.conditional(kcdo.GaussianInput([[0.0, 0.0]], 1.0, n_points=8)).mean()
 
 
 def test_wrong_width_is_an_error(data):
     X, Y = data
-    model = kcdo.ConditionalDensityOperator().fit(X, Y)
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
     with pytest.raises(ValueError, match="features"):
         model.conditional(kcdo.GaussianInput([[0.0]], 1.0))

@@ -37,7 +37,7 @@ def spoiled(values, place, value):
     ],
 )
 def test_unusable_data(inputs, outputs, message):
-    model = kcdo.ConditionalDensityOperator()
+    model = kcdo.ConditionalDensityOperator(selection="heuristic")
     with pytest.raises(ValueError, match=message):
         model.fit(inputs, outputs)
     with pytest.raises(NotFittedError):
@@ -47,7 +47,7 @@ def test_unusable_data(inputs, outputs, message):
 def test_nan_in_a_frame_names_the_column():
     frame = pd.DataFrame({"flow": X[:, 0], "hour": spoiled(X[:, 1], 2, np.nan)})
     with pytest.raises(ValueError, match="NaN in column 'hour'"):
-        kcdo.ConditionalDensityOperator().fit(frame, Y)
+        kcdo.ConditionalDensityOperator(selection="heuristic").fit(frame, Y)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_nan_in_a_frame_names_the_column():
 )
 def test_unusable_weights(weights, message):
     with pytest.raises(ValueError, match=message):
-        kcdo.ConditionalDensityOperator().fit(X, Y, sample_weight=weights)
+        kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y, sample_weight=weights)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_options_refuse_nonsense_when_made():
 
 
 def test_wrong_queries():
-    model = kcdo.ConditionalDensityOperator().fit(X, Y)
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
     with pytest.raises(ValueError, match=r"3 features, but .* 2 features"):
         model.conditional(np.zeros((4, 3)))
     with pytest.raises(ValueError, match="0 sample"):
@@ -118,12 +118,16 @@ def test_wrong_queries():
 
 def test_a_box_that_excludes_outputs_warns():
     with pytest.warns(kcdo.SupportWarning, match="of 40 outputs lie outside"):
-        kcdo.ConditionalDensityOperator(reference=kcdo.UniformBox(0.0, 2.0)).fit(X, Y)
+        kcdo.ConditionalDensityOperator(
+            reference=kcdo.UniformBox(0.0, 2.0), selection="heuristic"
+        ).fit(X, Y)
 
 
 def test_a_grid_too_coarse_for_the_kernel_warns():
     model = kcdo.ConditionalDensityOperator(
-        kernel_y=kcdo.Gaussian(0.001), reference=kcdo.UniformBox(-3.0, 3.0, nodes=20)
+        kernel_y=kcdo.Gaussian(0.001),
+        reference=kcdo.UniformBox(-3.0, 3.0, nodes=20),
+        selection="heuristic",
     )
     with pytest.warns(kcdo.AccuracyWarning, match="nodes"):
         model.fit(X, Y)
@@ -137,9 +141,9 @@ def frames(kind, **columns):
 def test_frames_keep_and_check_their_names(kind):
     frame = frames(kind, flow=X[:, 0], hour=X[:, 1])
     target = frames(kind, speed=Y)["speed"]
-    model = kcdo.ConditionalDensityOperator().fit(frame, target)
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(frame, target)
     assert list(model.feature_names_in_) == ["flow", "hour"]
-    plain = kcdo.ConditionalDensityOperator().fit(X, Y)
+    plain = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
     np.testing.assert_allclose(model.predict(frame), plain.predict(X))
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frames(kind, hour=X[:, 1], flow=X[:, 0]))
@@ -151,11 +155,13 @@ def test_frames_keep_and_check_their_names(kind):
 def test_kernels_on_named_columns(kind):
     frame = frames(kind, flow=X[:, 0], hour=12 + 12 * X[:, 1])
     kernel = kcdo.Gaussian(1.0).on("flow") * kcdo.Periodic(24.0, 4.0).on("hour")
-    model = kcdo.ConditionalDensityOperator(kernel_x=kernel).fit(frame, Y)
+    model = kcdo.ConditionalDensityOperator(kernel_x=kernel, selection="heuristic").fit(frame, Y)
     early, late = (frames(kind, flow=[0.0], hour=[h]) for h in (0.5, 24.5))
     np.testing.assert_allclose(model.predict(early), model.predict(late))
     with pytest.raises(ValueError, match="column 'speed'"):
-        kcdo.ConditionalDensityOperator(kernel_x=kcdo.Gaussian(1.0).on("speed")).fit(frame, Y)
+        kcdo.ConditionalDensityOperator(
+            kernel_x=kcdo.Gaussian(1.0).on("speed"), selection="heuristic"
+        ).fit(frame, Y)
 
 
 def colours(kind, values):
@@ -170,7 +176,9 @@ def colours(kind, values):
 def test_categorical_columns(kind):
     values = ["red", "blue", "green"] * 20
     target = np.array([0.0, 5.0, -5.0] * 20) + 0.1 * np.random.default_rng(0).standard_normal(60)
-    model = kcdo.ConditionalDensityOperator().fit(colours(kind, values), target)
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(
+        colours(kind, values), target
+    )
     means = model.predict(colours(kind, ["green", "blue", "red"]))
     assert means[0] < means[2] < means[1]
     with pytest.raises(ValueError, match="category 'pink', which was not seen"):
@@ -183,9 +191,11 @@ def test_categories_in_arrays_need_a_categorical_kernel():
     table = np.array([["a", 0.1], ["b", 0.2]] * 10, dtype=object)
     target = np.array([0.0, 1.0] * 10)
     with pytest.raises(ValueError, match=r"column 0 of X is not numeric .*Categorical"):
-        kcdo.ConditionalDensityOperator().fit(table, target)
+        kcdo.ConditionalDensityOperator(selection="heuristic").fit(table, target)
     kernel = kcdo.Categorical(0.1).on(0) * kcdo.Gaussian(1.0).on(1)
-    model = kcdo.ConditionalDensityOperator(kernel_x=kernel).fit(table, target)
+    model = kcdo.ConditionalDensityOperator(kernel_x=kernel, selection="heuristic").fit(
+        table, target
+    )
     low, high = model.predict(table[:2])
     assert low < high
     with pytest.raises(ValueError, match="NaN in categorical column 0"):
@@ -193,7 +203,7 @@ def test_categories_in_arrays_need_a_categorical_kernel():
 
 
 def test_a_failed_fit_leaves_no_columns_behind():
-    model = kcdo.ConditionalDensityOperator().fit(X, Y)
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
     with pytest.raises(ValueError, match="NaN"):
         model.fit(spoiled(X, (0, 0), np.nan), Y)
     assert not hasattr(model, "n_features_in_")
@@ -202,13 +212,13 @@ def test_a_failed_fit_leaves_no_columns_behind():
 def test_text_that_comes_late_is_found():
     table = [[0.0, 1.0]] * 39 + [[0.0, "x"]]
     with pytest.raises(ValueError, match=r"column 1 of X is not numeric .*'x'"):
-        kcdo.ConditionalDensityOperator().fit(table, Y)
+        kcdo.ConditionalDensityOperator(selection="heuristic").fit(table, Y)
 
 
 def test_a_missing_category_of_pandas():
     frame = pd.DataFrame({"c": pd.array(["a", pd.NA] * 20, dtype="string").astype("category")})
     with pytest.raises(ValueError, match="NaN in categorical column 'c'"):
-        kcdo.ConditionalDensityOperator().fit(frame, Y)
+        kcdo.ConditionalDensityOperator(selection="heuristic").fit(frame, Y)
 
 
 def test_categories_of_later_chunks_are_learnt():
@@ -216,7 +226,9 @@ def test_categories_of_later_chunks_are_learnt():
         (pd.DataFrame({"c": pd.Categorical([letter] * 30)}), np.full(30, value) + 0.1 * Y[:30])
         for letter, value in (("a", 0.0), ("b", 5.0))
     ]
-    model = kcdo.ConditionalDensityOperator(solver=kcdo.Nystrom(5, "uniform")).fit(chunks)
+    model = kcdo.ConditionalDensityOperator(
+        solver=kcdo.Nystrom(5, "uniform"), selection="heuristic"
+    ).fit(chunks)
     low, high = model.predict(pd.DataFrame({"c": pd.Categorical(["a", "b"])}))
     assert low < high
 
@@ -224,13 +236,13 @@ def test_categories_of_later_chunks_are_learnt():
 def test_text_column_of_a_frame_is_named():
     frame = pd.DataFrame({"x": X[:, 0], "town": ["here"] * 40})
     with pytest.raises(ValueError, match="column 'town' of X is not numeric"):
-        kcdo.ConditionalDensityOperator().fit(frame, Y)
+        kcdo.ConditionalDensityOperator(selection="heuristic").fit(frame, Y)
 
 
 def test_a_category_has_no_variance():
-    model = kcdo.ConditionalDensityOperator(kernel_x=kcdo.Categorical(1.0)).fit(
-        [[0], [1]] * 10, [0.0, 1.0] * 10
-    )
+    model = kcdo.ConditionalDensityOperator(
+        kernel_x=kcdo.Categorical(1.0), selection="heuristic"
+    ).fit([[0], [1]] * 10, [0.0, 1.0] * 10)
     with pytest.raises(ValueError, match="variance 0"):
         model.conditional(kcdo.GaussianInput([[0.0]], 1.0)).mean()
 
@@ -242,7 +254,9 @@ def shared_letters(A, B):
 def test_inputs_need_not_be_vectors():
     words = ["abc", "abd", "xyz", "xyw"] * 5
     target = np.array([0.0, 0.0, 1.0, 1.0] * 5)
-    model = kcdo.ConditionalDensityOperator(kernel_x=shared_letters).fit(words, target)
+    model = kcdo.ConditionalDensityOperator(kernel_x=shared_letters, selection="heuristic").fit(
+        words, target
+    )
     near, far = model.predict(["abe", "xyv"])
     assert near < 0.5 < far
     with pytest.raises(ValueError, match="needs inputs that are vectors"):
@@ -252,8 +266,10 @@ def test_inputs_need_not_be_vectors():
 
 
 def test_a_scikit_learn_kernel():
-    ours = kcdo.ConditionalDensityOperator(kernel_x=kcdo.Gaussian(0.7)).fit(X, Y)
-    theirs = kcdo.ConditionalDensityOperator(kernel_x=RBF(0.7)).fit(X, Y)
+    ours = kcdo.ConditionalDensityOperator(kernel_x=kcdo.Gaussian(0.7), selection="heuristic").fit(
+        X, Y
+    )
+    theirs = kcdo.ConditionalDensityOperator(kernel_x=RBF(0.7), selection="heuristic").fit(X, Y)
     np.testing.assert_allclose(theirs.predict(X), ours.predict(X), atol=1e-8)
 
 

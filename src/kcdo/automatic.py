@@ -52,9 +52,8 @@ from kcdo.tuning import (
 
 Array = NDArray[np.floating]
 
-_COARSE_NODES = {1: 100, 2: 32, 3: 12}  # per axis, while the scales are learnt
-_FINE_NODES = {1: 400, 2: 48, 3: 16}
-_FINEST_NODES = {1: 1600, 2: 96, 3: 32}
+_COARSE_NODES = {1: 80, 2: 32, 3: 12}  # per axis, while the scales are learnt
+_FINE_NODES = {1: 256, 2: 48, 3: 16}
 _NODES_PER_LENGTH = 3.4  # final node spacing: a quarter of the bandwidth, 1.18 lengths
 _LARGEST_RESIDUAL = 7.0
 _FACTORISATIONS = 4  # of the system of all rows, in the search for α

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,7 +140,8 @@ def search_mean(
         objective = MarginalLikelihood(scales, groups, centred[:, varies])
         low = max(_NOISE_RANGE[0], np.log(least_noise)) if least_noise > 0 else _NOISE_RANGE[0]
         bounds = [*_scale_bounds(middle), (low, _NOISE_RANGE[1])]
-        theta, loss = minimise(objective, start, bounds, effort.steps)
+        steps = effort.steps if best is None else effort.steps // 3
+        theta, loss = minimise(objective, start, bounds, steps)
         best = theta if best is None else best
         kernel = scales.kernel(theta[:-1])
         found.append(MeanChoice(template, kernel, float(np.exp(theta[-1])), loss))
@@ -166,30 +168,30 @@ def search_density(
     some = rows.take(_sample(len(rows), effort.rows, seed))
     groups = Groups.of(some.X, some.weights)
     lengths = _length_bounds(outputs, least_length)
-    best: DensityChoice | None = None
+    races = []
     for template, kernel in starts:
         scales = FreeScales(template, some.X.shape[1])
-
-        def smoother(log_scales: Array, alpha: float, s: FreeScales = scales) -> ExactSmoother:
-            return ExactSmoother(s, log_scales, groups, alpha, leave)
-
+        smoother = partial(ExactSmoother, scales, groups=groups, leave=leave)
         held_out = HeldOutLoss(smoother, outputs, some.Y, some.weights, loss)
         first = scales.log_scales_of(kernel)
         start = np.concatenate([first, [np.log(guess[0]), guess[1], np.log(0.3)]])
-        bounds = [*_scale_bounds(_start_scales(scales, groups)), _ALPHA_RANGE, lengths]
-        penalised = _with_prior(held_out, first, len(some))
-        theta, value = minimise(penalised, start, [*bounds, _RIDGE_RANGE], effort.steps)
-        choice = DensityChoice(
-            template,
-            scales.kernel(theta[: len(scales)]),
-            float(np.exp(theta[-3])),
-            float(theta[-2]),
-            float(theta[-1]),
-            value,
-        )
-        best = choice if best is None or choice.loss < best.loss else best
-    assert best is not None
-    return best
+        middle = _start_scales(scales, groups)
+        bounds = [*_scale_bounds(middle), _ALPHA_RANGE, lengths, _RIDGE_RANGE]
+        objective = _with_prior(held_out, first, len(some))
+        steps = effort.steps if len(starts) == 1 else effort.steps // 3
+        theta, value = minimise(objective, start, bounds, steps)
+        races.append((value, scales, objective, bounds, theta))
+    value, scales, objective, bounds, theta = min(races, key=lambda race: race[0])
+    if len(starts) > 1:  # only the best start is followed to the end
+        theta, value = minimise(objective, theta, bounds, effort.steps)
+    return DensityChoice(
+        scales.template,
+        scales.kernel(theta[: len(scales)]),
+        float(np.exp(theta[-3])),
+        float(theta[-2]),
+        float(theta[-1]),
+        value,
+    )
 
 
 def search_filter(

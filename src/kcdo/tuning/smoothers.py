@@ -40,7 +40,7 @@ class ExactSmoother:
     """
 
     def __init__(
-        self, scales: FreeScales, log_scales: Array, groups: Groups, alpha: float, leave: Leave
+        self, scales: FreeScales, log_scales: Array, alpha: float, groups: Groups, leave: Leave
     ) -> None:
         self.groups, self.leave = groups, leave
         matrix, self._gram_pullback = scales.gram(log_scales, groups.points)
@@ -119,7 +119,7 @@ class NystromSmoother:
     """
 
     def __init__(
-        self, scales: FreeScales, log_scales: Array, points: NystromPoints, alpha: float
+        self, scales: FreeScales, log_scales: Array, alpha: float, points: NystromPoints
     ) -> None:
         self.weights = points.weights[:, None]
         self._cross, self._cross_pullback = scales.gram(log_scales, points.X, points.centres)
