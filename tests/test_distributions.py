@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from kcdo.distributions import ConditionalDistribution, GridLayout, MixtureLayout
+from kcdo.distributions import ConditionalDistribution, GridLayout, MixtureLayout, NodeBatch
 from kcdo.distributions import conditional as module
 from kcdo.errors import InvalidInputError, KcdoWarning, SignedDensityError
 from kcdo.measures import Grid
@@ -19,16 +19,16 @@ class Source:
     """Known masses, and a record of what was asked."""
 
     def __init__(self, layout, masses, signed=False):
-        self.layout, self.signed, self.all = layout, signed, masses
+        self.layout, self.dim, self.signed, self.all = layout, layout.dim, signed, masses
         self.width, self.n_jobs = layout.n_nodes, 1
         self.asked = []
 
     def __len__(self):
         return len(self.all)
 
-    def masses(self, rows):
+    def batch(self, rows):
         self.asked.append(len(rows))
-        return self.all[rows]
+        return NodeBatch(self.layout, self.all[rows])
 
 
 def smooth_masses(nodes, q, seed=0):
@@ -134,7 +134,7 @@ def test_indexing_slicing_and_iteration(name):
 
 
 def all_answers(dist, y):
-    d = dist._layout.dim
+    d = dist._source.dim
     answers = {
         "pdf": dist.pdf(y),
         "cdf": dist.cdf(y),

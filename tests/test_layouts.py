@@ -378,7 +378,7 @@ def test_mixture_quantiles_do_not_depend_on_the_block_size(monkeypatch):
     layout = mixture(6, 1)
     masses, q = masses_of(layout, 5), np.array([0.1, 0.9])
     whole = layout.quantile(masses, q)
-    monkeypatch.setattr("kcdo.distributions.mixture._LARGEST_BLOCK", 1)
+    monkeypatch.setattr("kcdo.distributions.layouts._LARGEST_BLOCK", 1)
     np.testing.assert_allclose(layout.quantile(masses, q), whole, rtol=1e-12)
 
 

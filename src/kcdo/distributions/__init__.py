@@ -1,11 +1,19 @@
-"""What a prediction is: node masses, a layout that gives them meaning, and the questions."""
+"""What a prediction is: batches of distributions, of several kinds, and the questions."""
 
-from kcdo.distributions.conditional import ConditionalDistribution, HighestDensityRegion
+from kcdo.distributions.batch import Batch, join
+from kcdo.distributions.composed import AffineBatch, MixtureBatch, TransformedBatch
+from kcdo.distributions.conditional import (
+    BatchSource,
+    ConditionalDistribution,
+    HighestDensityRegion,
+)
 from kcdo.distributions.grid import GridLayout
 from kcdo.distributions.layouts import Array, Layout, as_points
 from kcdo.distributions.mixture import MixtureLayout
+from kcdo.distributions.nodes import NodeBatch
 from kcdo.distributions.picture import small_html, small_svg
 from kcdo.distributions.positivity import POSITIVITY, Positivity, make_positive
+from kcdo.distributions.student import StudentTail
 from kcdo.measures import Grid, Measure
 
 
@@ -16,13 +24,21 @@ def layout_of(measure: Measure, scales: Array) -> Layout:
 
 __all__ = [
     "POSITIVITY",
+    "AffineBatch",
+    "Batch",
+    "BatchSource",
     "ConditionalDistribution",
     "GridLayout",
     "HighestDensityRegion",
     "Layout",
+    "MixtureBatch",
     "MixtureLayout",
+    "NodeBatch",
     "Positivity",
+    "StudentTail",
+    "TransformedBatch",
     "as_points",
+    "join",
     "layout_of",
     "make_positive",
     "small_html",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kcdo.distributions.layouts import Layout, as_points
+from kcdo.distributions.batch import Batch, join
+from kcdo.distributions.layouts import as_points
 from kcdo.distributions.picture import small_html
 from kcdo.distributions.summary import Summary
 from kcdo.errors import InvalidInputError, KcdoWarning, SignedDensityError
@@ -24,23 +25,22 @@ Result = TypeVar("Result")
 
 _CHUNK_ELEMENTS = 1 << 21  # numbers held at a time by a thread: 16 MiB
 _CACHE_ELEMENTS = 1 << 22
-_MATRIX_ELEMENTS = 1 << 23  # nodes x points evaluated at a time
 
 
-class MassSource(Protocol):
-    """Where the node masses of each query come from."""
+class BatchSource(Protocol):
+    """Where the distributions of queries come from."""
 
     @property
-    def layout(self) -> Layout:
-        """What the masses mean."""
+    def dim(self) -> int:
+        """Number of outputs."""
 
     @property
     def signed(self) -> bool:
-        """Whether masses may be negative."""
+        """Whether densities may be negative."""
 
     @property
     def width(self) -> int:
-        """Numbers held for each query while its masses are computed."""
+        """Numbers held for each query while its distribution is computed."""
 
     @property
     def n_jobs(self) -> int | None:
@@ -49,8 +49,8 @@ class MassSource(Protocol):
     def __len__(self) -> int:
         """Return the number of queries."""
 
-    def masses(self, rows: NDArray[np.integer]) -> Array:
-        """Return the masses of some queries, (len(rows), M)."""
+    def batch(self, rows: NDArray[np.integer]) -> Batch:
+        """Return the distributions of some queries."""
 
 
 @dataclass(frozen=True)
@@ -84,27 +84,30 @@ class ConditionalDistribution:
     """
 
     def __init__(
-        self, source: MassSource, *, flat: bool, rows: NDArray[np.integer] | None = None
+        self, source: BatchSource, *, flat: bool, rows: NDArray[np.integer] | None = None
     ) -> None:
         self._source = source
         self._flat = flat
         self._rows = np.arange(len(source)) if rows is None else rows
-        self._kept: Array | None = None
+        self._kept: Batch | None = None
         self._labels = NO_LABELS
 
     def pdf(self, y: ArrayLike) -> Array:
         """Density of every query at every y (G,) or (G, d): (Q, G)."""
-        return self._at(self._layout.pdf_matrix, y)
+        points = self._points(y)
+        return self._map(lambda batch: batch.pdf(points))
 
     def logpdf(self, y: ArrayLike) -> Array:
         """Logarithm of :meth:`pdf`; -inf where the density is 0."""
         self._need_positive("logpdf")
-        return _log(self.pdf(y))
+        points = self._points(y)
+        return self._map(lambda batch: batch.logpdf(points))
 
     def cdf(self, y: ArrayLike) -> Array:
         """P(Y <= y) of every query at every y, (Q, G); the joint cdf for d > 1."""
         self._need_positive("cdf")
-        return np.clip(self._at(self._layout.cdf_matrix, y), 0.0, 1.0)
+        points = self._points(y)
+        return np.clip(self._map(lambda batch: batch.cdf(points)), 0.0, 1.0)
 
     def logpdf_pairs(self, Y: ArrayLike) -> Array:
         """Log density of query i at Y[i], (Q,)."""
@@ -129,15 +132,7 @@ class ConditionalDistribution:
 
     def cov(self) -> Array:
         """Conditional covariance matrix, (Q, d, d)."""
-        _, first, second = self._layout.moments()
-        d = self._layout.dim
-
-        def covariance(masses: Array) -> Array:
-            mean = masses @ first
-            square = masses @ second.reshape(len(second), -1)
-            return square.reshape(-1, d, d) - mean[:, :, None] * mean[:, None, :]
-
-        return self._map(covariance)
+        return self._map(lambda batch: batch.moments()[1])
 
     def quantile(self, q: ArrayLike) -> Array:
         """Quantiles of each marginal: (Q, len(q)), scalar q -> (Q,); trailing d axis for d > 1."""
@@ -145,7 +140,7 @@ class ConditionalDistribution:
         levels = np.atleast_1d(np.asarray(q, dtype=float))
         if levels.ndim != 1 or not np.all((levels >= 0) & (levels <= 1)):
             raise InvalidInputError(f"quantile levels must lie in [0, 1]; got {q!r}.")
-        values = self._map(lambda masses: self._layout.quantile(masses, levels))
+        values = self._map(lambda batch: batch.quantile(levels))
         values = values[..., 0] if self._flat else values
         return values[:, 0] if np.ndim(q) == 0 else values
 
@@ -158,7 +153,7 @@ class ConditionalDistribution:
         """Region of highest density of each query; exact in 1-D, else to the grid's resolution."""
         self._need_positive("hpd")
         level = _coverage(level)
-        parts = self._each(lambda masses, _: self._layout.regions(masses, level))
+        parts = self._each(lambda batch, _: batch.regions(level))
         shapes = [shape for part in parts for shape in part]
         return [
             HighestDensityRegion(level, s.density_level, s.volume, s.intervals, self[i].pdf)
@@ -168,7 +163,24 @@ class ConditionalDistribution:
     def entropy(self) -> Array:
         """Differential entropy -E log p(Y | x), (Q,)."""
         self._need_positive("entropy")
-        return self._map(self._layout.entropy)
+        return self._map(lambda batch: batch.entropy())
+
+    def square_integral(self) -> Array:
+        """∫ p(y | x)² dy, (Q,)."""
+        return self._map(lambda batch: batch.square_integral())
+
+    def crps(self, Y: ArrayLike) -> Array:
+        """Continuous ranked probability score of query i at Y[i], (Q,): ∫ (cdf - 1{Y[i] <= t})² dt.
+
+        For 1-D outputs; lower is better.
+        """
+        self._need_positive("crps")
+        if self._source.dim > 1:
+            raise InvalidInputError(
+                f"crps is defined for one output, here are {self._source.dim}: take a marginal."
+            )
+        pairs = self._pairs(Y)
+        return np.concatenate(self._each(lambda batch, rows: batch.crps(pairs[rows])))
 
     def sample(
         self, n: int, random_state: int | np.random.Generator | np.random.RandomState | None = None
@@ -180,9 +192,9 @@ class ConditionalDistribution:
         if isinstance(random_state, np.random.RandomState):
             random_state = int(random_state.randint(2**31))
         rng = np.random.default_rng(random_state)
-        uniforms = self._layout.dim + 1  # consumed query by query: chunking changes nothing
+        uniforms = self._source.dim + 1  # consumed query by query: chunking changes nothing
         parts = self._each(
-            lambda masses, _: self._layout.sample(masses, rng.random((len(masses), n, uniforms))),
+            lambda batch, _: batch.sample(rng.random((len(batch), n, uniforms))),
             n_jobs=1,
         )
         draws = np.concatenate(parts)
@@ -203,8 +215,7 @@ class ConditionalDistribution:
                 )
             return values.reshape(len(points), -1)
 
-        integrals = self._layout.integrals(matrix_valued)
-        values = self._map(lambda masses: masses @ integrals)
+        values = self._map(lambda batch: batch.expect(matrix_valued))
         return values[:, 0] if scalar else values
 
     def summary(self, columns: Sequence[str], Y: ArrayLike | None = None) -> dict[str, Array]:
@@ -213,14 +224,14 @@ class ConditionalDistribution:
         ``qNN`` is the quantile of NN per cent (``q2.5`` works); ``logpdf`` needs ``Y``, one row
         per query.
         """
-        recipe = Summary(self._layout, columns)
+        recipe = Summary(columns)
         if recipe.needs_positive:
             self._need_positive(", ".join(columns))
         pairs = None if Y is None else self._pairs(Y)
         if recipe.needs_outputs and pairs is None:
             raise InvalidInputError('summary of "logpdf" needs Y: one output per query.')
         parts = self._each(
-            lambda masses, rows: recipe.compute(masses, None if pairs is None else pairs[rows])
+            lambda batch, rows: recipe.compute(batch, None if pairs is None else pairs[rows])
         )
         joined = {name: np.concatenate([p[name] for p in parts]) for name in columns}
         self._flag_negative_variance(joined)
@@ -255,7 +266,7 @@ class ConditionalDistribution:
         """Distribution of some output columns; an int gives a 1-D distribution without d axis."""
         flat = isinstance(dims, int | np.integer)
         columns = [int(dims)] if flat else [int(i) for i in dims]  # type: ignore[arg-type,union-attr]
-        d = self._layout.dim
+        d = self._source.dim
         if (
             not columns
             or any(not -d <= c < d for c in columns)
@@ -280,7 +291,7 @@ class ConditionalDistribution:
             raise InvalidInputError(f"no query is selected by {index!r} of {len(self)}.")
         new = ConditionalDistribution(self._source, flat=self._flat, rows=rows)
         if self._kept is not None:
-            new._kept = self._kept[np.atleast_1d(np.arange(len(self))[index])]
+            new._kept = self._kept.take(np.atleast_1d(np.arange(len(self))[index]))
         return new.labelled(self._labels)
 
     def __len__(self) -> int:
@@ -290,7 +301,7 @@ class ConditionalDistribution:
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
-        return f"ConditionalDistribution({len(self)} queries, {self._layout.dim} outputs)"
+        return f"ConditionalDistribution({len(self)} queries, {self._source.dim} outputs)"
 
     def _repr_html_(self) -> str:
         try:
@@ -298,46 +309,36 @@ class ConditionalDistribution:
         except SignedDensityError:  # without quantiles there is no table
             return f"<pre>{escape(repr(self))}</pre>"
 
-    @property
-    def _layout(self) -> Layout:
-        return self._source.layout
-
     def _each(
-        self, answer: Callable[[Array, slice], Result], n_jobs: int | None = None
+        self, answer: Callable[[Batch, slice], Result], n_jobs: int | None = None
     ) -> list[Result]:
-        """Return the answers for consecutive chunks of queries, given masses and places.
+        """Return the answers for consecutive chunks of queries, given distributions and places.
 
-        Chunks are worked on by several threads; the masses of few queries are kept for the next
-        question.
+        Chunks are worked on by several threads; the distributions of few queries are kept for the
+        next question.
         """
+        if self._kept is not None:
+            return [answer(self._kept, slice(0, len(self)))]
         n_jobs = self._source.n_jobs if n_jobs is None else n_jobs
         step = max(1, _CHUNK_ELEMENTS // self._source.width)
         parts = [slice(start, start + step) for start in range(0, len(self), step)]
 
-        def masses(part: slice) -> Array:
-            return self._source.masses(self._rows[part])
+        def work(part: slice) -> tuple[Result, Batch | None]:
+            batch = self._source.batch(self._rows[part])
+            small = len(self) * batch.width <= _CACHE_ELEMENTS
+            return answer(batch, part), batch if small else None
 
-        if self._kept is None and len(self) * self._layout.n_nodes <= _CACHE_ELEMENTS:
-            self._kept = np.concatenate(list(ordered_map(masses, parts, n_jobs)))
-        if self._kept is not None:
-            return [answer(self._kept, slice(0, len(self)))]
-        return list(ordered_map(lambda part: answer(masses(part), part), parts, n_jobs))
+        results = list(ordered_map(work, parts, n_jobs))
+        batches = [batch for _, batch in results if batch is not None]
+        if len(batches) == len(parts):
+            self._kept = join(batches)
+        return [result for result, _ in results]
 
-    def _at(self, matrix: Callable[[Array], Any], y: ArrayLike) -> Array:
-        """Return masses @ matrix(points), (Q, G), a block of points at a time."""
-        points = self._points(y)
-        step = max(1, _MATRIX_ELEMENTS // self._layout.n_nodes)
-        blocks = [points[s : s + step] for s in range(0, len(points), step)] or [points]
-        if len(blocks) == 1:  # made once, for all queries
-            once = matrix(points)
-            return self._map(lambda masses: np.asarray(masses @ once))
-        return self._map(lambda masses: np.hstack([masses @ matrix(block) for block in blocks]))
-
-    def _map(self, answer: Callable[[Array], Array]) -> Array:
-        return np.concatenate(self._each(lambda masses, _: answer(masses)))
+    def _map(self, answer: Callable[[Batch], Array]) -> Array:
+        return np.concatenate(self._each(lambda batch, _: answer(batch)))
 
     def _points(self, y: ArrayLike) -> Array:
-        return as_points(y, self._layout.dim)
+        return as_points(y, self._source.dim)
 
     def _pairs(self, Y: ArrayLike) -> Array:
         points = self._points(Y)
@@ -365,26 +366,19 @@ class ConditionalDistribution:
 
 
 class _MarginalSource:
-    """Masses summed over the columns that are not asked for."""
+    """Distributions of the columns that are asked for."""
 
-    def __init__(self, source: MassSource, dims: list[int]) -> None:
-        self._source = source
+    def __init__(self, source: BatchSource, dims: list[int]) -> None:
+        self._source, self._dims = source, dims
+        self.dim = len(dims)
         self.signed, self.width, self.n_jobs = source.signed, source.width, source.n_jobs
-        self.layout, self._fold = source.layout.marginal(dims)
 
     def __len__(self) -> int:
         return len(self._source)
 
-    def masses(self, rows: NDArray[np.integer]) -> Array:
-        """Return the marginal masses of some queries, never holding many joint ones."""
-        step = max(1, _CHUNK_ELEMENTS // self.width)
-        parts = [rows[start : start + step] for start in range(0, len(rows), step)] or [rows]
-        return np.concatenate([self._fold(self._source.masses(part)) for part in parts])
-
-
-def _log(values: Array) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.log(values)
+    def batch(self, rows: NDArray[np.integer]) -> Batch:
+        """Return the marginals of some queries."""
+        return self._source.batch(rows).marginal(self._dims)
 
 
 def _coverage(level: float) -> float:

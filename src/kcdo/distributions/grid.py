@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, kron
 
 from kcdo.distributions import piecewise
-from kcdo.distributions.layouts import Array, Layout, Matrix, RegionShape, choose_nodes
+from kcdo.distributions.layouts import (
+    Array,
+    Layout,
+    Matrix,
+    RegionShape,
+    choose_nodes,
+    row_blocks,
+)
 from kcdo.measures import Grid
 
 _FINEST_REGION_CELLS = 400_000
@@ -38,6 +45,34 @@ class GridLayout(Layout):
             axis = self._hat_cdf(i, points[:, i])
             out = (out[:, None, :] * axis[None, :, :]).reshape(len(out) * len(axis), len(points))
         return out
+
+    def pdf_each(self, masses: Array, points: Array) -> Array:
+        """Return the densities at points of their own, from the 2^d nodes around each."""
+        shares = self.grid.interpolation(points.reshape(-1, self.dim))
+        around = (*points.shape[:2], 2**self.dim)
+        rows = np.arange(len(masses))[:, None, None]
+        near = masses[rows, shares.indices.reshape(around)]
+        return np.einsum("qgc,qgc->qg", near, shares.data.reshape(around)) / self.grid.cell_volume
+
+    def cdf_each(self, masses: Array, points: Array) -> Array:
+        """Return the joint cdfs at points of their own, contracting one axis after the other."""
+        if self.dim == 1:
+            lower, spacing = float(self.grid.lower[0]), float(self.grid.spacing[0])
+            return piecewise.cdf(lower, spacing, masses, points[:, :, 0])
+        return np.concatenate(
+            [
+                self._joint_cdf(masses[rows], points[rows])
+                for rows in row_blocks(len(masses), points.shape[1] * self.n_nodes)
+            ]
+        )
+
+    def _joint_cdf(self, masses: Array, points: Array) -> Array:
+        q, g = points.shape[:2]
+        tensor = np.broadcast_to(masses[:, None, :], (q, g, self.n_nodes))
+        for i, m in enumerate(self.grid.shape):
+            hats = self._hat_cdf(i, points[:, :, i].ravel()).T.reshape(q, g, m)
+            tensor = np.einsum("qgm,qgmr->qgr", hats, tensor.reshape(q, g, m, -1))
+        return tensor[:, :, 0]
 
     def moments(self) -> tuple[Array, Array, Array]:
         """Return the closed-form moments of the bumps about the centre of the box."""
@@ -67,15 +102,44 @@ class GridLayout(Layout):
             tensor = tensor.reshape(len(axis_points), -1).T @ bumps.T
         return tensor.reshape(n_values, self.n_nodes).T
 
+    def quadrature(self) -> tuple[Array, Matrix]:
+        """Return two Gauss points per cell and axis; the middles of cells in 3-D and beyond."""
+        points, weights, bumps = self._rule(2 if self.dim <= 2 else 1)
+        return points, csr_matrix(bumps.multiply(weights))
+
+    def knots(self) -> Array:
+        """Return edges and nodes, and places just outside, where the density is 0."""
+        knots = self._knots(0)
+        step = 1e-9 * (knots[-1] - knots[0])
+        return np.concatenate([[knots[0] - step], knots, [knots[-1] + step]])
+
+    def overlaps(self) -> Matrix:
+        """Return ∫ bump_i bump_j: products over the axes of integrals by exact Gauss points."""
+        out = csr_matrix(np.ones((1, 1)))
+        for i in range(self.dim):
+            _, weighted = self._axis_rule(i, order=2)
+            hats = csr_matrix(weighted / self._axis_weights(i, order=2))
+            out = kron(out, hats @ csr_matrix(weighted).T, format="csr")
+        return out
+
     def entropy(self, masses: Array) -> Array:
         """Return -∫ p log p by Gauss points in the cells (their middles in 3-D and beyond)."""
-        order = {1: 4, 2: 2}.get(self.dim, 1)
-        rules = [self._axis_rule(i, order) for i in range(self.dim)]
-        weights = reduce(np.multiply.outer, [self._axis_weights(i, order) for i in range(self.dim)])
-        bumps = [csr_matrix(b / self._axis_weights(i, order)) for i, (_, b) in enumerate(rules)]
-        density = masses @ reduce(lambda a, b: kron(a, b, format="csr"), bumps)
+        _, weights, bumps = self._rule({1: 4, 2: 2}.get(self.dim, 1))
+        density = masses @ bumps
         logs = np.log(np.where(density > 0, density, 1.0))
-        return -(density * logs) @ weights.ravel()
+        return -(density * logs) @ weights
+
+    def _rule(self, order: int) -> tuple[Array, Array, csr_matrix]:
+        """Return Gauss points (K, d) in the cells, their weights, and the bumps there, (M, K)."""
+        axes, weights, bumps = [], [], []
+        for i in range(self.dim):
+            points, weighted = self._axis_rule(i, order)
+            axes.append(points)
+            weights.append(self._axis_weights(i, order))
+            bumps.append(csr_matrix(weighted / weights[-1]))
+        points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dim)
+        product = reduce(lambda a, b: kron(a, b, format="csr"), bumps)
+        return points, reduce(np.multiply.outer, weights).ravel(), product
 
     def _axis_rule(self, axis: int, order: int) -> tuple[Array, Array]:
         """Return Gauss points between the knots of one axis, and weight x hat there, (m, G)."""
@@ -116,15 +180,7 @@ class GridLayout(Layout):
         """Return the regions of highest density: exact in 1-D, by fine cells otherwise."""
         if self.dim > 1:
             return [self._region_by_cells(row, coverage) for row in masses]
-        knots, heights = self._knots(0), self._axis_heights(0, masses)
-        shapes = []
-        for row, level in zip(
-            heights, piecewise.density_level(knots, heights, coverage), strict=True
-        ):
-            intervals = piecewise.intervals_above(knots, row, level)
-            volume = float(np.diff(intervals, axis=1).sum())
-            shapes.append(RegionShape(float(level), volume, intervals))
-        return shapes
+        return piecewise.regions(self._knots(0), self._axis_heights(0, masses), coverage)
 
     def marginal(self, dims: Sequence[int]) -> tuple[Layout, Callable[[Array], Array]]:
         """Return the grid of some axes; masses are summed over the others."""

@@ -17,6 +17,8 @@ from kcdo.errors import InvalidInputError
 Array = NDArray[np.floating]
 Matrix = Any  # a NumPy array or a SciPy sparse matrix
 
+_LARGEST_BLOCK = 1 << 22  # elements
+
 
 class Layout(ABC):
     """Nodes, and the bump of probability that each carries."""
@@ -33,12 +35,32 @@ class Layout(ABC):
         """Return P(bump <= point in every column), (M, G)."""
 
     @abstractmethod
+    def pdf_each(self, masses: Array, points: Array) -> Array:
+        """Return the density of each row of masses at its own points (Q, G, d), (Q, G)."""
+
+    @abstractmethod
+    def cdf_each(self, masses: Array, points: Array) -> Array:
+        """Return the joint cdf of each row of masses at its own points (Q, G, d), (Q, G)."""
+
+    @abstractmethod
     def moments(self) -> tuple[Array, Array, Array]:
         """Return a centre c (d,), and each bump's E[y-c] (M, d) and E[(y-c)(y-c)ᵀ] (M, d, d)."""
 
     @abstractmethod
     def integrals(self, g: Callable[[Array], Array]) -> Array:
         """Return ∫ g over each bump, (M, k), for g that maps (G, d) to (G, k)."""
+
+    @abstractmethod
+    def quadrature(self) -> tuple[Array, Matrix]:
+        """Return points (K, d), and the share of each bump that each stands for, (M, K)."""
+
+    @abstractmethod
+    def knots(self) -> Array:
+        """For d = 1: return sorted places (K,) between which densities are nearly linear."""
+
+    @abstractmethod
+    def overlaps(self) -> Matrix:
+        """Return ∫ bump_i bump_j, (M, M)."""
 
     @abstractmethod
     def entropy(self, masses: Array) -> Array:
@@ -88,6 +110,12 @@ def as_points(y: ArrayLike, d: int) -> Array:
     if np.any(np.isnan(points)):
         raise InvalidInputError("points contain NaN.")
     return points
+
+
+def row_blocks(n_rows: int, width: int) -> list[slice]:
+    """Return slices of rows so that rows x width numbers fit in little memory."""
+    step = max(1, _LARGEST_BLOCK // max(1, width))
+    return [slice(start, start + step) for start in range(0, max(1, n_rows), step)]
 
 
 def choose_nodes(masses: Array, uniforms: Array) -> NDArray[np.integer]:

@@ -7,14 +7,21 @@ kernel's scale. It adds its square to the variance: a sixteenth to a quarter of 
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+from scipy.sparse import identity, kron
 from scipy.special import ndtr, ndtri
 
-from kcdo.distributions.layouts import Array, Layout, RegionShape, choose_nodes
+from kcdo.distributions.layouts import (
+    Array,
+    Layout,
+    Matrix,
+    RegionShape,
+    choose_nodes,
+    row_blocks,
+)
 from kcdo.distributions.piecewise import intervals_above
 from kcdo.measures import Scattered
 
 _BISECTIONS = 70
-_LARGEST_BLOCK = 1 << 24  # elements
 _LINE_POINTS = 2048
 _REGION_POINTS = 8192  # of all bumps together
 
@@ -48,6 +55,23 @@ class MixtureLayout(Layout):
             out *= ndtr((points[None, :, i] - self.nodes[:, i, None]) / self.sds[:, i, None])
         return out
 
+    def pdf_each(self, masses: Array, points: Array) -> Array:
+        """Return the densities at points of their own."""
+        return self._each(masses, points, self.pdf_matrix)
+
+    def cdf_each(self, masses: Array, points: Array) -> Array:
+        """Return the joint cdfs at points of their own."""
+        return self._each(masses, points, self.cdf_matrix)
+
+    def _each(self, masses: Array, points: Array, matrix: Callable[[Array], Array]) -> Array:
+        def of_block(rows: slice) -> Array:
+            some = points[rows]
+            bumps = matrix(some.reshape(-1, self.dim)).reshape(self.n_nodes, *some.shape[:2])
+            return np.einsum("qm,mqg->qg", masses[rows], bumps)
+
+        blocks = row_blocks(len(masses), points.shape[1] * self.n_nodes)
+        return np.concatenate([of_block(rows) for rows in blocks])
+
     def moments(self) -> tuple[Array, Array, Array]:
         """Return the moments of the bumps about the mean node."""
         centre = self.nodes.mean(axis=0)
@@ -59,6 +83,26 @@ class MixtureLayout(Layout):
     def integrals(self, g: Callable[[Array], Array]) -> Array:
         """Return ∫ g over each bump from 2d points each: exact for cubic g."""
         return np.mean([g(points) for points in self._sigma_points()], axis=0)
+
+    def quadrature(self) -> tuple[Array, Matrix]:
+        """Return the 2d points of each bump that :meth:`integrals` uses."""
+        points = np.concatenate(list(self._sigma_points()))
+        n = 2 * self.dim
+        return points, kron(np.full((1, n), 1.0 / n), identity(self.n_nodes), format="csr")
+
+    def knots(self) -> Array:
+        """Return places all over each bump."""
+        n = int(np.clip(_LINE_POINTS // self.n_nodes, 7, 49))
+        return np.sort((self.nodes + self.sds * np.linspace(-6.0, 6.0, n)).ravel())
+
+    def overlaps(self) -> Array:
+        """Return ∫ bump_i bump_j: the density of z_i - z_j under the summed variances."""
+        out = np.ones((self.n_nodes, self.n_nodes))
+        for z, sd in zip(self.nodes.T, self.sds.T, strict=True):
+            variance = sd[:, None] ** 2 + sd**2
+            out *= np.exp(-0.5 * (z[:, None] - z) ** 2 / variance)
+            out /= np.sqrt(2 * np.pi * variance)
+        return out
 
     def entropy(self, masses: Array) -> Array:
         """Return -Σ π_j E log p over bump j, from the 2d points of :meth:`integrals`."""
@@ -78,11 +122,12 @@ class MixtureLayout(Layout):
         out = np.empty((len(masses), len(q), self.dim))
         for i in range(self.dim):
             z, sd = self.nodes[:, i], self.sds[:, i]
+            line = MixtureLayout(z[:, None], sd[:, None])
             low = np.full((len(masses), len(q)), np.min(z - 9 * sd))
             high = np.full_like(low, np.max(z + 9 * sd))
             for _ in range(_BISECTIONS):
                 middle = 0.5 * (low + high)
-                below = self._marginal_cdf(masses, middle, z, sd) < q
+                below = line.cdf_each(masses, middle[:, :, None]) < q
                 low, high = np.where(below, middle, low), np.where(below, high, middle)
             out[:, :, i] = 0.5 * (low + high)
         return out
@@ -136,13 +181,3 @@ class MixtureLayout(Layout):
 
     def _density_at_nodes(self, masses: Array) -> Array:
         return masses @ self.pdf_matrix(self.nodes)
-
-    def _marginal_cdf(self, masses: Array, y: Array, z: Array, sd: Array) -> Array:
-        """Return Σ_j π_qj Φ((y_qk - z_j)/sd_j), in blocks of bounded size."""
-        out = np.empty_like(y)
-        step = max(1, _LARGEST_BLOCK // max(1, y.shape[1] * len(z)))
-        for start in range(0, len(y), step):
-            rows = slice(start, start + step)
-            bumps = ndtr((y[rows, :, None] - z) / sd)
-            out[rows] = np.einsum("qm,qkm->qk", masses[rows], bumps)
-        return out

@@ -1,13 +1,13 @@
 """Densities on an interval that are linear between breakpoints, many at once.
 
-Rows are densities; ``knots`` (K,) are shared. Everything is exact: the cdf is piecewise
-quadratic.
+Rows are densities; ``knots`` are (Q, K), or (K,) where all rows share them. Everything is exact:
+the cdf is piecewise quadratic.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.floating]
+from kcdo.distributions.layouts import Array, RegionShape
 
 _BISECTIONS = 60
 
@@ -37,6 +37,20 @@ def quantiles(lower: float, spacing: float, masses: Array, q: Array) -> Array:
     return lower + spacing * (first + np.minimum(step, longest))
 
 
+def cdf(lower: float, spacing: float, masses: Array, y: Array) -> Array:
+    """Return the cdf at y (Q, k) of node masses on an even grid: see :func:`quantiles`."""
+    m = masses.shape[1]
+    rows = np.arange(len(masses))[:, None]
+    at_nodes = np.cumsum(masses, axis=1) - 0.5 * masses
+    position = np.clip((y - lower) / spacing, 0.0, m)
+    piece = (position + 0.5).astype(np.int64)
+    before, after = np.maximum(piece - 1, 0), np.minimum(piece, m - 1)
+    start, end = masses[rows, before], masses[rows, after]
+    reached = np.where(piece > 0, at_nodes[rows, before], 0.0)
+    t = position - np.where(piece > 0, piece - 0.5, 0.0)
+    return reached + t * (start + 0.5 * t * (end - start))
+
+
 def _places(sorted_cdf: Array, wanted: Array, q: Array, m: int) -> NDArray[np.integer]:
     """Return how many of the m nodes of each row have a cdf below each value, (Q, k)."""
     rows = np.arange(len(wanted))[:, None]
@@ -47,12 +61,25 @@ def _places(sorted_cdf: Array, wanted: Array, q: Array, m: int) -> NDArray[np.in
     return np.clip(found - m * rows, 0, m)
 
 
+def regions(knots: Array, heights: Array, coverage: float) -> list[RegionShape]:
+    """Return the region of highest density of each row."""
+    knots = np.broadcast_to(knots, heights.shape)
+    levels = density_level(knots, heights, coverage)
+    shapes = []
+    for row_knots, row, level in zip(knots, heights, levels, strict=True):
+        intervals = intervals_above(row_knots, row, level)
+        volume = float(np.diff(intervals, axis=1).sum())
+        shapes.append(RegionShape(float(level), volume, intervals))
+    return shapes
+
+
 def density_level(knots: Array, heights: Array, coverage: float) -> Array:
-    """Return the height t with P(density >= t) = coverage, (Q,)."""
+    """Return the height t above which a share ``coverage`` of the probability lies, (Q,)."""
     low, high = np.zeros(len(heights)), heights.max(axis=1)
+    wanted = coverage * _mass_above(knots, heights, low)
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
-        enough = _mass_above(knots, heights, middle) >= coverage
+        enough = _mass_above(knots, heights, middle) >= wanted
         low, high = np.where(enough, middle, low), np.where(enough, high, middle)
     return low
 
@@ -65,7 +92,7 @@ def _mass_above(knots: Array, heights: Array, level: Array) -> Array:
     part = np.clip(top - t, 0.0, rise) / rise  # clipped first: a tiny rise must not overflow
     share = np.where(top > bottom, part, top >= t)
     mean_height = 0.5 * (top + np.maximum(bottom, np.minimum(t, top)))
-    return (share * mean_height) @ np.diff(knots)
+    return np.sum(share * mean_height * np.diff(knots), axis=1)
 
 
 def intervals_above(knots: Array, heights: Array, level: float) -> Array:

@@ -9,8 +9,9 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kcdo.distributions import (
+    Batch,
     ConditionalDistribution,
-    Layout,
+    NodeBatch,
     Positivity,
     as_points,
     layout_of,
@@ -58,12 +59,9 @@ class ReconstructedDensity:
 
     def distribution(self, *, flat: bool = False) -> ConditionalDistribution:
         """Return P as a distribution of one query: cdf, quantiles, draws, moments."""
-        source = _FixedSource(
-            layout_of(self.output.measure, self.output.kernel.scales),
-            (self.values * self.output.measure.weights)[None],
-            self.positivity == "signed",
-        )
-        return ConditionalDistribution(source, flat=flat)
+        layout = layout_of(self.output.measure, self.output.kernel.scales)
+        batch = NodeBatch(layout, (self.values * self.output.measure.weights)[None])
+        return ConditionalDistribution(_FixedSource(batch, self.positivity == "signed"), flat=flat)
 
     def _positive(self, u: Array) -> Array:
         """Apply to values off the nodes what made the values on the nodes positive."""
@@ -77,24 +75,28 @@ class ReconstructedDensity:
 
 @dataclass(frozen=True, eq=False)
 class _FixedSource:
-    """One distribution whose masses are known."""
+    """Distributions that are known."""
 
-    layout: Layout
-    all_masses: Array
+    all: Batch
     signed: bool
     n_jobs: int | None = None
 
     @property
+    def dim(self) -> int:
+        """Number of outputs."""
+        return self.all.dim
+
+    @property
     def width(self) -> int:
-        """Numbers held for the one query."""
-        return self.all_masses.shape[1]
+        """Numbers held for each distribution."""
+        return self.all.width
 
     def __len__(self) -> int:
-        return len(self.all_masses)
+        return len(self.all)
 
-    def masses(self, rows: NDArray[np.integer]) -> Array:
-        """Return the masses."""
-        return self.all_masses[rows]
+    def batch(self, rows: NDArray[np.integer]) -> Batch:
+        """Return some of the distributions."""
+        return self.all.take(rows)
 
 
 def reconstruct(

@@ -1,0 +1,470 @@
+"""Distributions made of others: moved and stretched, mixed, seen through a monotone map."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.distributions import piecewise
+from kcdo.distributions.batch import Batch, Rows, between, join, log
+from kcdo.distributions.layouts import Array, RegionShape
+from kcdo.distributions.roots import increasing_roots
+from kcdo.errors import InvalidInputError
+from kcdo.transforms import Transform
+
+_MOST_KNOTS = 4096
+_EDGE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class AffineBatch(Batch):
+    """y = shift + scale r of each output, with r distributed as ``inner`` says.
+
+    Parameters
+    ----------
+    inner : Batch
+        Q distributions of d outputs.
+    shift, scale : (Q, d)
+        Scales are positive.
+    """
+
+    inner: Batch
+    shift: Array
+    scale: Array
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs."""
+        return self.inner.dim
+
+    @property
+    def width(self) -> int:
+        """Numbers held for each distribution."""
+        return self.inner.width + 2 * self.dim
+
+    def __len__(self) -> int:
+        return len(self.shift)
+
+    def take(self, rows: Rows) -> "AffineBatch":
+        """Return some of the distributions."""
+        return AffineBatch(self.inner.take(rows), self.shift[rows], self.scale[rows])
+
+    def joined(self, others: Sequence["AffineBatch"]) -> "AffineBatch":
+        """Return these distributions followed by others."""
+        every = [self, *others]
+        return AffineBatch(
+            join([b.inner for b in every]),
+            np.concatenate([b.shift for b in every]),
+            np.concatenate([b.scale for b in every]),
+        )
+
+    def marginal(self, dims: Sequence[int]) -> "AffineBatch":
+        """Return the distributions of some outputs."""
+        columns = list(dims)
+        return AffineBatch(
+            self.inner.marginal(columns), self.shift[:, columns], self.scale[:, columns]
+        )
+
+    def pdf_each(self, points: Array) -> Array:
+        """Density of each distribution at its own points."""
+        return self.inner.pdf_each(self._back(points)) / self._volume[:, None]
+
+    def logpdf(self, points: Array) -> Array:
+        """Log density at shared points."""
+        return self._at_shared(points, lambda batch, each: batch.logpdf_each(each))
+
+    def logpdf_each(self, points: Array) -> Array:
+        """Log density of each distribution at its own points."""
+        return self.inner.logpdf_each(self._back(points)) - np.log(self._volume)[:, None]
+
+    def cdf_each(self, points: Array) -> Array:
+        """Joint cdf of each distribution at its own points."""
+        return self.inner.cdf_each(self._back(points))
+
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and covariance."""
+        mean, cov = self.inner.moments()
+        return self.shift + self.scale * mean, self.scale[:, :, None] * self.scale[:, None, :] * cov
+
+    def quantile(self, levels: Array) -> Array:
+        """Quantiles of each marginal."""
+        return self._there(self.inner.quantile(levels))
+
+    def sample(self, uniforms: Array) -> Array:
+        """Draws of the inner distributions, mapped."""
+        return self._there(self.inner.sample(uniforms))
+
+    def quadrature(self) -> tuple[Array, Array]:
+        """Points of the inner distributions, mapped."""
+        points, masses = self.inner.quadrature()
+        return self._there(points), masses
+
+    def knots(self) -> Array:
+        """Knots of the inner distributions, mapped."""
+        return self._there(self.inner.knots()[:, :, None])[:, :, 0]
+
+    def mode(self) -> Array:
+        """Place of the highest density."""
+        return self.shift + self.scale * self.inner.mode()
+
+    def regions(self, coverage: float) -> list[RegionShape]:
+        """Return the regions of the inner distributions, mapped."""
+        shapes = self.inner.regions(coverage)
+        out = []
+        for shape, shift, scale, volume in zip(
+            shapes, self.shift, self.scale, self._volume, strict=True
+        ):
+            intervals = None if shape.intervals is None else shift + scale * shape.intervals
+            level = shape.density_level / float(volume)
+            out.append(RegionShape(level, shape.volume * float(volume), intervals))
+        return out
+
+    def entropy(self) -> Array:
+        """-∫ p log p."""
+        return self.inner.entropy() + np.log(self._volume)
+
+    def square_integral(self) -> Array:
+        """∫ p²."""
+        return self.inner.square_integral() / self._volume
+
+    def crps(self, Y: Array) -> Array:
+        """Score of distribution q at Y[q], for d = 1."""
+        return self.scale[:, 0] * self.inner.crps((Y - self.shift) / self.scale)
+
+    @property
+    def _volume(self) -> Array:
+        return np.prod(self.scale, axis=1)
+
+    def _back(self, points: Array) -> Array:
+        return (points - self.shift[:, None, :]) / self.scale[:, None, :]
+
+    def _there(self, points: Array) -> Array:
+        return self.shift[:, None, :] + self.scale[:, None, :] * points
+
+
+class MixtureBatch(Batch):
+    """Σ_k w_qk p_qk: distribution q mixes distribution q of every part.
+
+    Parameters
+    ----------
+    parts : sequence of Batch
+        k batches of Q distributions; they may be mixtures too.
+    weights : (Q, k) or (k,)
+        Not negative, of sum 1.
+    """
+
+    def __init__(self, parts: Sequence[Batch], weights: Array) -> None:
+        if not parts or len({(len(part), part.dim) for part in parts}) > 1:
+            sizes = [(len(part), part.dim) for part in parts]
+            raise InvalidInputError(
+                f"a mixture needs parts of as many distributions and outputs each; got {sizes}."
+            )
+        shape = (len(parts[0]), len(parts))
+        weights = np.asarray(weights, dtype=float)
+        if weights.shape not in (shape, shape[1:]):
+            raise InvalidInputError(
+                f"the weights of a mixture must be {shape} or {shape[1:]}; got {weights.shape}."
+            )
+        self.parts = tuple(parts)
+        self.weights = np.broadcast_to(weights, shape)
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs."""
+        return self.parts[0].dim
+
+    @property
+    def width(self) -> int:
+        """Numbers held for each distribution."""
+        return sum(part.width for part in self.parts) + len(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def take(self, rows: Rows) -> "MixtureBatch":
+        """Return some of the distributions."""
+        return MixtureBatch([part.take(rows) for part in self.parts], self.weights[rows])
+
+    def joined(self, others: Sequence["MixtureBatch"]) -> "MixtureBatch":
+        """Return these distributions followed by others."""
+        every = [self, *others]
+        parts = [join(same) for same in zip(*(b.parts for b in every), strict=True)]
+        return MixtureBatch(parts, np.concatenate([b.weights for b in every]))
+
+    def marginal(self, dims: Sequence[int]) -> "MixtureBatch":
+        """Return the mixture of the parts' marginals."""
+        return MixtureBatch([part.marginal(dims) for part in self.parts], self.weights)
+
+    def pdf(self, points: Array) -> Array:
+        """Density at shared points."""
+        return self._mixed(lambda part: part.pdf(points))
+
+    def cdf(self, points: Array) -> Array:
+        """Joint cdf at shared points."""
+        return self._mixed(lambda part: part.cdf(points))
+
+    def pdf_each(self, points: Array) -> Array:
+        """Density of each distribution at its own points."""
+        return self._mixed(lambda part: part.pdf_each(points))
+
+    def cdf_each(self, points: Array) -> Array:
+        """Joint cdf of each distribution at its own points."""
+        return self._mixed(lambda part: part.cdf_each(points))
+
+    def logpdf(self, points: Array) -> Array:
+        """Log density at shared points: finite where that of any part is."""
+        return self._log_mixed(lambda part: part.logpdf(points))
+
+    def logpdf_each(self, points: Array) -> Array:
+        """Log density of each distribution at its own points."""
+        return self._log_mixed(lambda part: part.logpdf_each(points))
+
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and covariance, by the law of total variance."""
+        moments = [part.moments() for part in self.parts]
+        mean = sum(w[:, None] * m for w, (m, _) in zip(self.weights.T, moments, strict=True))
+        cov = np.zeros((len(self), self.dim, self.dim))
+        for w, (m, c) in zip(self.weights.T, moments, strict=True):
+            gap = m - mean
+            cov += w[:, None, None] * (c + gap[:, :, None] * gap[:, None, :])
+        return np.asarray(mean), cov
+
+    def quantile(self, levels: Array) -> Array:
+        """Quantiles of each marginal: roots between the least and the largest of the parts."""
+        out = np.empty((len(self), len(levels), self.dim))
+        for i in range(self.dim):
+            line = self if self.dim == 1 else self.marginal([i])
+            out[:, :, i] = line._line_quantile(levels)
+        return out
+
+    def _line_quantile(self, levels: Array) -> Array:
+        places = np.stack([part.quantile(levels)[:, :, 0] for part in self.parts])
+        present = (self.weights.T > 0)[:, :, None]
+        low = np.where(present, places, np.inf).min(axis=0)
+        high = np.where(present, places, -np.inf).max(axis=0)
+        # the ends of the support are those of the parts
+        low, high = np.where(levels >= 1, high, low), np.where(levels <= 0, low, high)
+        return increasing_roots(
+            lambda y: self.cdf_each(y[:, :, None]),
+            lambda y: self.pdf_each(y[:, :, None]),
+            np.broadcast_to(levels, low.shape),
+            low,
+            high,
+        )
+
+    def sample(self, uniforms: Array) -> Array:
+        """Draws: the first uniform chooses the part, and what is left of it goes on to the part."""
+        edges = np.cumsum(self.weights, axis=1)
+        edges = np.hstack([np.zeros((len(self), 1)), edges / edges[:, -1:]])
+        first = uniforms[:, :, 0]
+        chosen = np.sum(first[:, :, None] >= edges[:, None, 1:-1], axis=2)
+        low, high = (np.take_along_axis(e, chosen, axis=1) for e in (edges[:, :-1], edges[:, 1:]))
+        inner = uniforms.copy()
+        share = (first - low) / np.where(high > low, high - low, 1.0)
+        inner[:, :, 0] = np.clip(share, 0.0, np.nextafter(1.0, 0.0))
+        draws = np.empty((*first.shape, self.dim))
+        for k, part in enumerate(self.parts):
+            _fill(draws, part, inner, chosen == k)
+        return draws
+
+    def quadrature(self) -> tuple[Array, Array]:
+        """Return the points of all parts, their masses times the weights."""
+        rules = [part.quadrature() for part in self.parts]
+        masses = [w[:, None] * m for w, (_, m) in zip(self.weights.T, rules, strict=True)]
+        return np.concatenate([p for p, _ in rules], axis=1), np.concatenate(masses, axis=1)
+
+    def knots(self) -> Array:
+        """Return the knots of all parts, thinned out where they are very many."""
+        knots = np.sort(np.hstack([part.knots() for part in self.parts]), axis=1)
+        n = knots.shape[1]
+        if n <= _MOST_KNOTS:
+            return knots
+        return knots[:, np.linspace(0, n - 1, _MOST_KNOTS).astype(int)]
+
+    def candidates(self) -> Array:
+        """Places where a part is high."""
+        places = [super().candidates(), *(part.mode()[:, None, :] for part in self.parts)]
+        return np.concatenate(places, axis=1)
+
+    def _mixed(self, answer: Callable[[Batch], Array]) -> Array:
+        out = self.weights[:, :1] * answer(self.parts[0])
+        for k, part in enumerate(self.parts[1:], 1):
+            out += self.weights[:, k, None] * answer(part)
+        return out
+
+    def _log_mixed(self, answer: Callable[[Batch], Array]) -> Array:
+        weights = log(self.weights)
+        out = weights[:, :1] + answer(self.parts[0])
+        for k, part in enumerate(self.parts[1:], 1):
+            np.logaddexp(out, weights[:, k, None] + answer(part), out=out)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class TransformedBatch(Batch):
+    """y = T⁻¹(t) of each output, with t distributed as ``inner`` says.
+
+    Parameters
+    ----------
+    inner : Batch
+        Q distributions of T(y).
+    transform : Transform
+        T; one for all outputs, or :class:`~kcdo.transforms.Columns`.
+    """
+
+    inner: Batch
+    transform: Transform
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs."""
+        return self.inner.dim
+
+    @property
+    def width(self) -> int:
+        """Numbers held for each distribution."""
+        return self.inner.width
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def take(self, rows: Rows) -> "TransformedBatch":
+        """Return some of the distributions."""
+        return replace(self, inner=self.inner.take(rows))
+
+    def joined(self, others: Sequence["TransformedBatch"]) -> "TransformedBatch":
+        """Return these distributions followed by others."""
+        return replace(self, inner=join([self.inner, *(o.inner for o in others)]))
+
+    def marginal(self, dims: Sequence[int]) -> "TransformedBatch":
+        """Return the distributions of some outputs."""
+        return TransformedBatch(self.inner.marginal(dims), self.transform.of_columns(dims))
+
+    def pdf_each(self, points: Array) -> Array:
+        """Density of each distribution at its own points; 0 beyond the bounds."""
+        return _exp(self.logpdf_each(points))
+
+    def logpdf(self, points: Array) -> Array:
+        """Log density at shared points."""
+        return self._with_jacobian(points, self.inner.logpdf)
+
+    def logpdf_each(self, points: Array) -> Array:
+        """Log density of each distribution at its own points; -inf beyond the bounds."""
+        return self._with_jacobian(points, self.inner.logpdf_each)
+
+    def pdf(self, points: Array) -> Array:
+        """Density at shared points."""
+        return _exp(self.logpdf(points))
+
+    def cdf(self, points: Array) -> Array:
+        """Joint cdf at shared points."""
+        return self.inner.cdf(self.transform.forward(points))
+
+    def cdf_each(self, points: Array) -> Array:
+        """Joint cdf of each distribution at its own points."""
+        return self.inner.cdf_each(self.transform.forward(points))
+
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and covariance, by quadrature."""
+
+        def of_block(batch: Batch, _: slice) -> Array:
+            points, masses = batch.quadrature()
+            masses = masses / masses.sum(axis=1, keepdims=True)
+            mean = np.einsum("qk,qkd->qd", masses, points)
+            gap = points - mean[:, None, :]
+            cov = np.einsum("qk,qkd,qke->qde", masses, gap, gap)
+            return np.concatenate([mean[:, None, :], cov], axis=1)
+
+        both = self._in_blocks(of_block)
+        return both[:, 0], both[:, 1:]
+
+    def quantile(self, levels: Array) -> Array:
+        """Quantiles of each marginal, mapped."""
+        return self.transform.inverse(self.inner.quantile(levels))
+
+    def sample(self, uniforms: Array) -> Array:
+        """Draws of the inner distributions, mapped."""
+        return self.transform.inverse(self.inner.sample(uniforms))
+
+    def quadrature(self) -> tuple[Array, Array]:
+        """Points of the inner distributions, mapped."""
+        points, masses = self.inner.quadrature()
+        return self.transform.inverse(points), masses
+
+    def knots(self) -> Array:
+        """Knots of the inner distributions, mapped."""
+        return self.transform.inverse(self.inner.knots()[:, :, None])[:, :, 0]
+
+    def candidates(self) -> Array:
+        """Places where the inner density is high, away from the outermost probability.
+
+        At a bound the derivative of T is infinite, and with it the density of a heavy tail.
+        """
+        places = self.inner.candidates()
+        edges = self.inner.quantile(np.array([_EDGE, 1.0 - _EDGE]))
+        return self.transform.inverse(np.clip(places, edges[:, :1], edges[:, 1:]))
+
+    def regions(self, coverage: float) -> list[RegionShape]:
+        """Return the regions of highest density, without the outermost probability."""
+        if self.dim > 1:
+            return super().regions(coverage)
+        edge = _EDGE * (1.0 - coverage)
+        shapes = []
+        for rows in self._blocks():
+            batch = self.take(rows)
+            ends = batch.quantile(np.array([edge, 1.0 - edge]))[:, :, 0]
+            knots = np.clip(batch.knots(), ends[:, :1], ends[:, 1:])
+            shapes += piecewise.regions(knots, batch.pdf_each(knots[:, :, None]), coverage)
+        return shapes
+
+    def square_integral(self) -> Array:
+        """∫ p², over t in 1-D: ∫ p_t² T' dt; infinite for a heavy tail at a bound."""
+        if self.dim > 1:
+            return super().square_integral()
+
+        def of_block(batch: Any, _: slice) -> Array:
+            t, weights = between(batch.inner.knots(), 3)
+            logs = batch.logpdf_each(self.transform.inverse(t[:, :, None]))
+            p = np.where(np.isneginf(logs), 0.0, batch.inner.pdf_each(t[:, :, None]))
+            return np.einsum("qk,qk->q", weights * p, _exp(logs))
+
+        return self._in_blocks(of_block)
+
+    def entropy(self) -> Array:
+        """-∫ p log p = that of the inner distribution - E log T'(Y)."""
+
+        def of_block(batch: Any, _: slice) -> Array:
+            points, masses = batch.quadrature()
+            inside = self.transform.inside(points)
+            middle = self.transform.inverse(np.zeros(self.dim))
+            slopes = self.transform.log_derivative(np.where(inside, points, middle))
+            return np.einsum("qk,qkd->q", masses, slopes)
+
+        return self.inner.entropy() - self._in_blocks(of_block)
+
+    def _with_jacobian(self, points: Array, inner: Callable[[Array], Array]) -> Array:
+        inside = np.all(self.transform.inside(points), axis=-1)
+        middle = self.transform.inverse(np.zeros(self.dim))
+        safe = np.where(inside[..., None], points, middle)
+        slope = self.transform.log_derivative(safe).sum(axis=-1)
+        return np.where(inside, inner(self.transform.forward(safe)) + slope, -np.inf)
+
+
+def _exp(logs: Array) -> Array:
+    """Return the exponential; a density may be infinite at a bound."""
+    with np.errstate(over="ignore"):
+        return np.exp(logs)
+
+
+def _fill(draws: Array, part: Batch, uniforms: Array, mine: NDArray[np.bool_]) -> None:
+    """Draw from a part what is its own, (Q, n): as many columns as the busiest query needs."""
+    count = int(mine.sum(axis=1).max())
+    if count == 0:
+        return
+    order = np.argsort(~mine, axis=1, kind="stable")[:, :count, None]
+    made = part.sample(np.take_along_axis(uniforms, order, axis=1))
+    keep = np.take_along_axis(mine[:, :, None], order, axis=1)
+    old = np.take_along_axis(draws, order, axis=1)
+    np.put_along_axis(draws, order, np.where(keep, made, old), axis=1)

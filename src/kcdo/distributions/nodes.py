@@ -1,0 +1,123 @@
+"""Distributions that node masses make of a layout."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from kcdo.distributions.batch import Batch, Rows
+from kcdo.distributions.layouts import Array, Layout, RegionShape
+
+_MATRIX_ELEMENTS = 1 << 23  # nodes x points evaluated at a time
+
+
+@dataclass(frozen=True, eq=False)
+class NodeBatch(Batch):
+    """Masses (Q, M) on the nodes of one layout: most answers are one matrix product.
+
+    Masses may be negative, for answers that are linear in them.
+    """
+
+    layout: Layout
+    masses: Array
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs."""
+        return self.layout.dim
+
+    @property
+    def width(self) -> int:
+        """Number of nodes."""
+        return self.masses.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.masses)
+
+    def take(self, rows: Rows) -> "NodeBatch":
+        """Return some of the distributions."""
+        return NodeBatch(self.layout, self.masses[rows])
+
+    def joined(self, others: Sequence["NodeBatch"]) -> "NodeBatch":
+        """Return these distributions followed by others."""
+        return NodeBatch(self.layout, np.concatenate([self.masses, *(o.masses for o in others)]))
+
+    def marginal(self, dims: Sequence[int]) -> "NodeBatch":
+        """Return the distributions of some outputs."""
+        layout, fold = self.layout.marginal(dims)
+        return NodeBatch(layout, fold(self.masses))
+
+    def pdf(self, points: Array) -> Array:
+        """Density at shared points, one product for all distributions."""
+        return self._product(self.layout.pdf_matrix, points)
+
+    def cdf(self, points: Array) -> Array:
+        """Joint cdf at shared points, one product for all distributions."""
+        return self._product(self.layout.cdf_matrix, points)
+
+    def pdf_each(self, points: Array) -> Array:
+        """Density of each distribution at its own points."""
+        return self.layout.pdf_each(self.masses, points)
+
+    def cdf_each(self, points: Array) -> Array:
+        """Joint cdf of each distribution at its own points."""
+        return self.layout.cdf_each(self.masses, points)
+
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and covariance, from moments about the centre of the layout."""
+        d = self.dim
+        centre, powers = _powers(self.layout)
+        values = self.masses @ powers
+        mean, square = values[:, :d], values[:, d:].reshape(-1, d, d)
+        return mean + centre, square - mean[:, :, None] * mean[:, None, :]
+
+    def quantile(self, levels: Array) -> Array:
+        """Quantiles of each marginal."""
+        return self.layout.quantile(self.masses, levels)
+
+    def sample(self, uniforms: Array) -> Array:
+        """Exact draws."""
+        return self.layout.sample(self.masses, uniforms)
+
+    def quadrature(self) -> tuple[Array, Array]:
+        """Points shared by all distributions, and their masses."""
+        points, shares = self.layout.quadrature()
+        return np.broadcast_to(points, (len(self), *points.shape)), self.masses @ shares
+
+    def knots(self) -> Array:
+        """Knots shared by all distributions."""
+        knots = self.layout.knots()
+        return np.broadcast_to(knots, (len(self), len(knots)))
+
+    def mode(self) -> Array:
+        """Place of the highest density."""
+        return self.layout.mode(self.masses)
+
+    def regions(self, coverage: float) -> list[RegionShape]:
+        """Return the region of highest density of each distribution."""
+        return self.layout.regions(self.masses, coverage)
+
+    def entropy(self) -> Array:
+        """-∫ p log p."""
+        return self.layout.entropy(self.masses)
+
+    def square_integral(self) -> Array:
+        """∫ p² = πᵀ G π, with G the overlaps of the bumps."""
+        return np.einsum("qm,qm->q", self.masses @ self.layout.overlaps(), self.masses)
+
+    def expect(self, g: Callable[[Array], Array]) -> Array:
+        """E g(Y): one integral per node for all distributions."""
+        return self.masses @ self.layout.integrals(g)
+
+    def _product(self, matrix: Callable[[Array], Array], points: Array) -> Array:
+        step = max(1, _MATRIX_ELEMENTS // self.width)
+        blocks = [points[s : s + step] for s in range(0, len(points), step)] or [points]
+        return np.hstack([self.masses @ matrix(block) for block in blocks])
+
+
+@lru_cache(maxsize=2)  # the same for every chunk of queries
+def _powers(layout: Layout) -> tuple[Array, Array]:
+    """Return the centre, and the first and second moments of the bumps, (M, d + d²)."""
+    centre, first, second = layout.moments()
+    return centre, np.hstack([first, second.reshape(len(second), -1)])

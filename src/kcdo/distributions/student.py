@@ -1,0 +1,158 @@
+"""Student's t: the heavy tails of a prediction."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import beta, betaln, digamma, stdtr, stdtrit
+from scipy.stats import qmc
+
+from kcdo.distributions.batch import Batch, Rows
+from kcdo.distributions.layouts import Array
+from kcdo.errors import InvalidInputError
+
+_LINE_POINTS = 65
+_REACH = 14.0  # asinh of the furthest point on a line, in scales
+_CLOUD_POINTS = 512
+_SMALLEST_UNIFORM = 2.0**-54
+
+
+@dataclass(frozen=True, eq=False)
+class StudentTail(Batch):
+    """Independent outputs y_i = location_i + scale_i t_i with t of ``dof`` degrees of freedom.
+
+    The log density is finite everywhere.
+
+    Parameters
+    ----------
+    location, scale : (Q, d)
+        Scales are positive.
+    dof : float
+        Above 2: the variance is scale² dof/(dof - 2).
+    """
+
+    location: Array
+    scale: Array
+    dof: float = 3.0
+
+    def __post_init__(self) -> None:
+        if not self.dof > 2:
+            raise InvalidInputError(
+                f"the degrees of freedom must be above 2, so that there is a variance; got "
+                f"{self.dof!r}."
+            )
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs."""
+        return self.location.shape[1]
+
+    @property
+    def width(self) -> int:
+        """Size of the quadrature."""
+        return len(self._standard_points()[0])
+
+    def __len__(self) -> int:
+        return len(self.location)
+
+    def take(self, rows: Rows) -> "StudentTail":
+        """Return some of the distributions."""
+        return StudentTail(self.location[rows], self.scale[rows], self.dof)
+
+    def joined(self, others: Sequence["StudentTail"]) -> "StudentTail":
+        """Return these distributions followed by others."""
+        location = np.concatenate([self.location, *(o.location for o in others)])
+        scale = np.concatenate([self.scale, *(o.scale for o in others)])
+        return StudentTail(location, scale, self.dof)
+
+    def marginal(self, dims: Sequence[int]) -> "StudentTail":
+        """Return the distributions of some outputs."""
+        columns = list(dims)
+        return StudentTail(self.location[:, columns], self.scale[:, columns], self.dof)
+
+    def pdf_each(self, points: Array) -> Array:
+        """Density of each distribution at its own points."""
+        return np.exp(self.logpdf_each(points))
+
+    def logpdf(self, points: Array) -> Array:
+        """Log density at shared points."""
+        return self._at_shared(points, lambda batch, each: batch.logpdf_each(each))
+
+    def logpdf_each(self, points: Array) -> Array:
+        """Log density of each distribution at its own points: no overflow, however far."""
+        t = self._standardised(points) / np.sqrt(self.dof)
+        peak = betaln(0.5, 0.5 * self.dof) + 0.5 * np.log(self.dof) + np.log(self.scale)[:, None, :]
+        return np.sum(-(self.dof + 1) * np.log(np.hypot(1.0, t)) - peak, axis=2)
+
+    def cdf_each(self, points: Array) -> Array:
+        """Joint cdf of each distribution at its own points."""
+        return np.prod(stdtr(self.dof, self._standardised(points)), axis=2)
+
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and covariance."""
+        variance = self.scale**2 * self.dof / (self.dof - 2)
+        return self.location, variance[:, :, None] * np.eye(self.dim)
+
+    def quantile(self, levels: Array) -> Array:
+        """Quantiles of each marginal; infinite at levels 0 and 1."""
+        return self._scaled(self._standard_quantile(levels)[:, None])
+
+    def sample(self, uniforms: Array) -> Array:
+        """Draws by inversion."""
+        inner = np.clip(uniforms[:, :, 1:], _SMALLEST_UNIFORM, 1.0 - _SMALLEST_UNIFORM)
+        return self._scaled(stdtrit(self.dof, inner))
+
+    def quadrature(self) -> tuple[Array, Array]:
+        """On a line, the trapezoid rule in asinh t: near exact; else low-discrepancy quantiles."""
+        points, masses = self._standard_points()
+        return self._scaled(points), np.broadcast_to(masses, (len(self), len(masses)))
+
+    def knots(self) -> Array:
+        """Places that are dense in the middle and reach far into the tails."""
+        return self._scaled(_line(self.dof)[0])[:, :, 0]
+
+    def mode(self) -> Array:
+        """Return the locations."""
+        return self.location.copy()
+
+    def entropy(self) -> Array:
+        """-∫ p log p, in closed form."""
+        n = self.dof
+        one = 0.5 * (n + 1) * (digamma(0.5 * (n + 1)) - digamma(0.5 * n))
+        one += 0.5 * np.log(n) + betaln(0.5, 0.5 * n)
+        return np.sum(one + np.log(self.scale), axis=1)
+
+    def square_integral(self) -> Array:
+        """∫ p², in closed form."""
+        n = self.dof
+        one = beta(0.5, n + 0.5) / (np.sqrt(n) * beta(0.5, 0.5 * n) ** 2)
+        return np.prod(one / self.scale, axis=1)
+
+    def _standard_points(self) -> tuple[Array, Array]:
+        return _line(self.dof) if self.dim == 1 else _cloud(self.dof, self.dim)
+
+    def _standard_quantile(self, levels: Array) -> Array:
+        inner = stdtrit(self.dof, np.clip(levels, _SMALLEST_UNIFORM, 1.0 - _SMALLEST_UNIFORM))
+        return np.where(levels <= 0, -np.inf, np.where(levels >= 1, np.inf, inner))
+
+    def _standardised(self, points: Array) -> Array:
+        return (points - self.location[:, None, :]) / self.scale[:, None, :]
+
+    def _scaled(self, t: Array) -> Array:
+        """Return location + scale t, (Q, n, d), for t that broadcasts to it."""
+        return self.location[:, None, :] + self.scale[:, None, :] * t
+
+
+@lru_cache(maxsize=8)
+def _line(dof: float) -> tuple[Array, Array]:
+    u = np.linspace(-_REACH, _REACH, _LINE_POINTS)
+    t = np.sinh(u)
+    masses = np.cosh(u) * (1.0 + t * t / dof) ** (-0.5 * (dof + 1))
+    return t[:, None], masses / masses.sum()
+
+
+@lru_cache(maxsize=8)
+def _cloud(dof: float, dim: int) -> tuple[Array, Array]:
+    levels = (qmc.Sobol(dim, scramble=False).random(_CLOUD_POINTS) + 0.5 / _CLOUD_POINTS) % 1.0
+    return stdtrit(dof, levels), np.full(_CLOUD_POINTS, 1.0 / _CLOUD_POINTS)

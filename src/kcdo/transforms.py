@@ -1,0 +1,277 @@
+"""Strictly increasing maps of outputs, for outputs that have bounds.
+
+A model of T(y) on the whole line is a model of y between its bounds. Arrays are (..., d), one
+column per output.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from kcdo.errors import InvalidInputError
+
+Array = NDArray[np.floating]
+
+
+class Transform(ABC):
+    """A map T of each column onto the whole line, smooth and strictly increasing."""
+
+    @abstractmethod
+    def forward(self, y: Array) -> Array:
+        """T(y); -inf and inf at the bounds and beyond them."""
+
+    @abstractmethod
+    def inverse(self, t: Array) -> Array:
+        """T⁻¹(t)."""
+
+    @abstractmethod
+    def log_derivative(self, y: Array) -> Array:
+        """Logarithm of T'(y), for y strictly within the bounds."""
+
+    @abstractmethod
+    def inside(self, y: Array) -> NDArray[np.bool_]:
+        """Whether each entry lies strictly within the bounds."""
+
+    def of_columns(self, dims: Sequence[int]) -> "Transform":
+        """Return the map of some columns."""
+        return self
+
+
+@dataclass(frozen=True)
+class Identity(Transform):
+    """No bounds: T(y) = y."""
+
+    def forward(self, y: Array) -> Array:
+        """Return y."""
+        return y
+
+    def inverse(self, t: Array) -> Array:
+        """Return t."""
+        return t
+
+    def log_derivative(self, y: Array) -> Array:
+        """Return zeros."""
+        return np.zeros_like(y)
+
+    def inside(self, y: Array) -> NDArray[np.bool_]:
+        """Return True for every number that is finite."""
+        return np.isfinite(y)
+
+
+@dataclass(frozen=True)
+class Above(Transform):
+    """Outputs above a bound: T(y) = s log(exp((y - lower)/s) - 1), y - lower far above the bound.
+
+    Parameters
+    ----------
+    lower : float
+        The bound.
+    scale : float
+        s: how near the bound is felt.
+
+    Examples
+    --------
+    >>> transform = Above(0.0, scale=0.1)
+    >>> transform.forward(np.array([0.01, 2.0])).round(4)
+    array([-0.2252,  2.    ])
+    """
+
+    lower: float
+    scale: float
+
+    def __post_init__(self) -> None:
+        _check_bound(self.lower, self.scale)
+
+    def forward(self, y: Array) -> Array:
+        """Return s log(expm1(u)), u = (y - lower)/s, as s (u + log(1 - e⁻ᵘ))."""
+        return self.scale * _inverse_softplus((y - self.lower) / self.scale)
+
+    def inverse(self, t: Array) -> Array:
+        """Return lower + s log(1 + exp(t/s))."""
+        return self.lower + self.scale * np.logaddexp(0.0, t / self.scale)
+
+    def log_derivative(self, y: Array) -> Array:
+        """Return -log(1 - exp(-(y - lower)/s))."""
+        return -np.log(-np.expm1(-(y - self.lower) / self.scale))
+
+    def inside(self, y: Array) -> NDArray[np.bool_]:
+        """Whether lower < y < inf."""
+        return (y > self.lower) & (y < np.inf)
+
+
+@dataclass(frozen=True)
+class Below(Transform):
+    """Outputs below a bound: the mirror image of :class:`Above`.
+
+    >>> Below(1.0, scale=0.1).forward(np.array([-2.0, 0.99])).round(4)
+    array([-3.    ,  0.2252])
+    """
+
+    upper: float
+    scale: float
+
+    def __post_init__(self) -> None:
+        _check_bound(self.upper, self.scale)
+
+    def forward(self, y: Array) -> Array:
+        """Return -s log(expm1((upper - y)/s))."""
+        return -self.scale * _inverse_softplus((self.upper - y) / self.scale)
+
+    def inverse(self, t: Array) -> Array:
+        """Return upper - s log(1 + exp(-t/s))."""
+        return self.upper - self.scale * np.logaddexp(0.0, -t / self.scale)
+
+    def log_derivative(self, y: Array) -> Array:
+        """Return -log(1 - exp(-(upper - y)/s))."""
+        return -np.log(-np.expm1(-(self.upper - y) / self.scale))
+
+    def inside(self, y: Array) -> NDArray[np.bool_]:
+        """Whether -inf < y < upper."""
+        return (y > -np.inf) & (y < self.upper)
+
+
+@dataclass(frozen=True)
+class Between(Transform):
+    """Outputs between two bounds: T(y) = log((y - lower)/(upper - y)).
+
+    >>> Between(0.0, 4.0).inverse(np.array([-np.inf, 0.0, np.inf]))
+    array([0., 2., 4.])
+    """
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.lower) and np.isfinite(self.upper) and self.lower < self.upper):
+            raise InvalidInputError(
+                f"bounds must be finite, lower below upper; got {self.lower!r} and {self.upper!r}."
+            )
+
+    def forward(self, y: Array) -> Array:
+        """Return log(y - lower) - log(upper - y)."""
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(y - self.lower, 0.0)) - np.log(np.maximum(self.upper - y, 0.0))
+
+    def inverse(self, t: Array) -> Array:
+        """Return lower + (upper - lower)/(1 + exp(-t))."""
+        return self.lower + (self.upper - self.lower) * expit(t)
+
+    def log_derivative(self, y: Array) -> Array:
+        """Return log of (upper - lower)/((y - lower)(upper - y))."""
+        width = np.log(self.upper - self.lower)
+        return width - np.log(y - self.lower) - np.log(self.upper - y)
+
+    def inside(self, y: Array) -> NDArray[np.bool_]:
+        """Whether lower < y < upper."""
+        return (y > self.lower) & (y < self.upper)
+
+
+@dataclass(frozen=True)
+class Columns(Transform):
+    """One map per output column.
+
+    >>> Columns((Identity(), Between(0.0, 1.0))).forward(np.array([[3.0, 0.5]]))
+    array([[3., 0.]])
+    """
+
+    parts: tuple[Transform, ...]
+
+    def forward(self, y: Array) -> Array:
+        """Return T_i(y_i) of each column."""
+        return self._each("forward", y)
+
+    def inverse(self, t: Array) -> Array:
+        """Return T_i⁻¹(t_i) of each column."""
+        return self._each("inverse", t)
+
+    def log_derivative(self, y: Array) -> Array:
+        """Return log T_i'(y_i) of each column."""
+        return self._each("log_derivative", y)
+
+    def inside(self, y: Array) -> NDArray[np.bool_]:
+        """Whether each entry lies within its column's bounds."""
+        return self._each("inside", y)
+
+    def of_columns(self, dims: Sequence[int]) -> "Columns":
+        """Return the maps of some columns."""
+        return Columns(tuple(self.parts[i] for i in dims))
+
+    def _each(self, method: str, values: Array) -> Any:
+        if values.shape[-1:] != (len(self.parts),):
+            raise InvalidInputError(
+                f"{len(self.parts)} transforms need (..., {len(self.parts)}) values; got "
+                f"{values.shape}."
+            )
+        columns = [getattr(part, method)(values[..., i]) for i, part in enumerate(self.parts)]
+        return np.stack(columns, axis=-1)
+
+
+def _inverse_softplus(u: Array) -> Array:
+    """Return log(exp(u) - 1); -inf for u <= 0."""
+    with np.errstate(divide="ignore"):
+        return np.maximum(u, 0.0) + np.log(-np.expm1(-np.maximum(u, 0.0)))
+
+
+def _check_bound(bound: float, scale: float) -> None:
+    if not np.isfinite(bound):
+        raise InvalidInputError(f"a bound must be finite; got {bound!r}: use Identity for none.")
+    if not (np.isfinite(scale) and scale > 0):
+        raise InvalidInputError(f"the scale of a bound must be positive; got {scale!r}.")
+
+
+Bounds = tuple[float | None, float | None]
+Support = Bounds | Sequence[Bounds]
+
+_FELT = 0.1  # how near a bound is felt, in sds of the output
+_NUDGE = 1e-3  # outputs on a bound are moved inside by so much of that
+
+
+def transform_for(support: Support, Y: Array) -> tuple[Columns, Array]:
+    """Return the map that declared bounds ask for, and the outputs strictly inside them.
+
+    Examples
+    --------
+    >>> transform, inside = transform_for((0.0, None), np.array([[0.0], [1.0], [3.0]]))
+    >>> bool(inside.min() > 0)
+    True
+    """
+    pairs = _bounds(support, Y.shape[1])
+    parts: list[Transform] = []
+    inside = Y.copy()
+    for i, (lower, upper) in enumerate(pairs):
+        column = Y[:, i]
+        low, high = -np.inf if lower is None else lower, np.inf if upper is None else upper
+        beyond = int(np.sum((column < low) | (column > high)))
+        if beyond:
+            raise InvalidInputError(
+                f"{beyond} values of output {i} lie outside its support [{low:g}, {high:g}]."
+            )
+        scale = _FELT * (float(column.std()) or 1.0)
+        if lower is not None and upper is not None:
+            parts.append(Between(float(lower), float(upper)))
+            scale = _FELT * (high - low)
+        elif lower is not None:
+            parts.append(Above(float(lower), scale))
+        elif upper is not None:
+            parts.append(Below(float(upper), scale))
+        else:
+            parts.append(Identity())
+        inside[:, i] = np.clip(column, low + _NUDGE * scale, high - _NUDGE * scale)
+    return Columns(tuple(parts)), inside
+
+
+def _bounds(support: Support, d: int) -> list[Bounds]:
+    """Return one pair of bounds per output."""
+    single = len(support) == 2 and not any(isinstance(part, Sequence) for part in support)
+    pairs = [support] * d if single else list(support)
+    if len(pairs) != d or any(len(pair) != 2 for pair in pairs):  # type: ignore[arg-type]
+        raise InvalidInputError(
+            f"support must be (lower, upper), or one such pair for each of {d} outputs; got "
+            f"{support!r}."
+        )
+    return [(pair[0], pair[1]) for pair in pairs]  # type: ignore[index,misc]
