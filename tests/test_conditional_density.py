@@ -441,7 +441,9 @@ X = rng.uniform(-1, 1, (2500, 2))
 Y = np.column_stack([X, X[:, :1] * X[:, 1:]]) + 0.2 * rng.standard_normal((2500, 3))
 box = kcdo.UniformBox((-2.0,) * 3, (2.0,) * 3, nodes=64)
 model = kcdo.ConditionalDensityOperator(
-    kernel_x=kcdo.Gaussian(0.5), kernel_y=kcdo.Gaussian(0.25), reference=box, alpha=1e-4, selection="heuristic").fit(X, Y)
+    kernel_x=kcdo.Gaussian(0.5), kernel_y=kcdo.Gaussian(0.25), reference=box, alpha=1e-4,
+    selection="heuristic",
+).fit(X, Y)
 mean = model.conditional([[0.5, -0.5], [0.0, 0.0]]).mean()
 assert np.abs(mean - [[0.5, -0.5, -0.25], [0.0, 0.0, 0.0]]).max() < 0.15, mean
 status = open("/proc/self/status").read()

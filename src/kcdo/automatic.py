@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.combination import (
-    CombinedOperator,
     Combination,
+    CombinedOperator,
     Located,
     combined_weights,
     tail_density,
@@ -21,7 +21,6 @@ from kcdo.kernels import (
     Kernel,
     weighted_mean_sd,
     with_median_scales,
-    with_output_sds,
 )
 from kcdo.linalg import Tikhonov
 from kcdo.location import (

@@ -27,6 +27,8 @@ class NotEnoughMemoryError(KcdoError, MemoryError):
 
 class DataNotFoundError(KcdoError, FileNotFoundError):
     """A data set is neither in the data folder nor could it be downloaded."""
+
+
 class MissingExtraError(KcdoError, ImportError):
     """An optional package is not installed; the message says how to install it."""
 

@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import RegressorTags, Tags
 from sklearn.utils.validation import check_is_fitted
 
+from kcdo.automatic import automatic_fit
+from kcdo.combination import Combination, CombinedOperator
 from kcdo.distributions import ConditionalDistribution, Positivity
 from kcdo.errors import InvalidInputError, InvalidTypeError, KcdoWarning
 from kcdo.estimators.base import (
@@ -31,11 +33,8 @@ from kcdo.operators import DensityOperator, condition
 from kcdo.parallel import blas_limit, thread_count
 from kcdo.progress import Progress
 from kcdo.regularisation import Scheme
-from kcdo.automatic import Rows, automatic_fit
-from kcdo.combination import CombinedOperator, Combination
 from kcdo.reports import write_report
 from kcdo.selection import RULES, Wishes, warn_outside
-from kcdo.transforms import Support, Transform, transform_for
 from kcdo.streaming import Chunk, Pilot, StreamPlan, pilot_size, same_plan, stream
 from kcdo.systems import (
     Exact,
@@ -48,6 +47,8 @@ from kcdo.systems import (
     automatic,
     may_repeat,
 )
+from kcdo.transforms import Support, transform_for
+from kcdo.tuning import Rows
 from kcdo.validation import check_outputs, is_chunks
 
 Array = NDArray[np.floating]

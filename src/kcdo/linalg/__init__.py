@@ -1,6 +1,6 @@
 """Linear algebra that knows no kernels: factorisations, structured operators, spectral filters."""
 
-from kcdo.linalg.cholesky import CholeskyFactor, NotPositiveDefiniteError
+from kcdo.linalg.cholesky import CholeskyFactor, NotPositiveDefiniteError, symmetric_inverse
 from kcdo.linalg.conjugate import ConjugateGradients
 from kcdo.linalg.filters import (
     Filter,
@@ -38,4 +38,5 @@ __all__ = [
     "grid_places",
     "narrow_factors",
     "randomly_pivoted_cholesky",
+    "symmetric_inverse",
 ]

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs
 
 from kcdo.kernels import FreeScales
+from kcdo.linalg import NotPositiveDefiniteError, symmetric_inverse
 from kcdo.systems import Groups
 
 Array = NDArray[np.floating]
@@ -44,13 +44,10 @@ class MarginalLikelihood:
         matrix, gram_pullback = self.scales.gram(theta[:-1], g.points)
         ridge = noise / g.totals
         np.einsum("ii->i", matrix)[:] += ridge + _JITTER
-        potrf, potri = get_lapack_funcs(("potrf", "potri"), (matrix,))
-        factor, info = potrf(matrix.T, lower=0, overwrite_a=1, clean=0)
-        if info:
+        try:
+            inverse, log_det = symmetric_inverse(matrix)
+        except NotPositiveDefiniteError:
             return _REFUSED, np.zeros(len(theta))
-        log_det = 2.0 * float(np.sum(np.log(factor.diagonal())))
-        upper = np.triu(potri(factor, lower=0, overwrite_c=1)[0])
-        inverse = upper + np.triu(upper, 1).T
         means = g.means(self.Y)
         within = g.weights @ (self.Y - means[g.member_of]) ** 2
         solved = inverse @ means

@@ -10,10 +10,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs
 
 from kcdo.kernels import FreeScales
-from kcdo.linalg import NotPositiveDefiniteError
+from kcdo.linalg import symmetric_inverse
 from kcdo.systems import Groups
 
 Array = NDArray[np.floating]
@@ -46,7 +45,7 @@ class ExactSmoother:
         matrix, self._gram_pullback = scales.gram(log_scales, groups.points)
         self.ridge = groups.weights.sum() * alpha / groups.totals
         np.einsum("ii->i", matrix)[:] += self.ridge + _JITTER
-        self.inverse = symmetric_inverse(matrix)
+        self.inverse, _ = symmetric_inverse(matrix)
         self.diagonal = self.inverse.diagonal().copy()
 
     def predict(self, B: Array) -> Array:
@@ -127,7 +126,7 @@ class NystromSmoother:
         self._ridge = float(points.weights.sum() * alpha)
         system = self._cross.T @ (self.weights * self._cross) + self._ridge * self._inner
         np.einsum("ii->i", system)[:] += _JITTER * np.trace(system) / len(system)
-        self.inverse = symmetric_inverse(system)
+        self.inverse, _ = symmetric_inverse(system)
         self._scaled = self._cross @ self.inverse
         self.leverage = self.weights[:, 0] * np.einsum("ij,ij->i", self._scaled, self._cross)
 
@@ -172,14 +171,3 @@ class FixedSmoother:
 
 
 Smoother = ExactSmoother | NystromSmoother | FixedSmoother
-
-
-def symmetric_inverse(matrix: Array) -> Array:
-    """Return the inverse of a positive definite matrix, whose memory is used."""
-    potrf, potri = get_lapack_funcs(("potrf", "potri"), (matrix,))
-    factor, info = potrf(matrix.T, lower=0, overwrite_a=1, clean=0)
-    if info:
-        raise NotPositiveDefiniteError("the kernel matrix is not positive definite.")
-    inverse, _ = potri(factor, lower=0, overwrite_c=1)
-    upper = np.triu(inverse)
-    return upper + np.triu(upper, 1).T
