@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.distributions import piecewise
-from kcdo.distributions.batch import Batch, Rows, between, join, log
+from kcdo.distributions.batch import Batch, Rows, between, join, log, refined
 from kcdo.distributions.layouts import Array, RegionShape
 from kcdo.distributions.roots import increasing_roots
 from kcdo.errors import InvalidInputError
@@ -284,9 +284,33 @@ class MixtureBatch(Batch):
         return knots[:, np.linspace(0, n - 1, _MOST_KNOTS).astype(int)]
 
     def candidates(self) -> Array:
-        """Places where a part is high."""
-        places = [super().candidates(), *(part.mode()[:, None, :] for part in self.parts)]
-        return np.concatenate(places, axis=1)
+        """Places where a part may be high, and where it is highest."""
+        if self.dim == 1:
+            return super().candidates()
+        modes = [part.mode()[:, None, :] for part in self.parts]
+        return np.concatenate([self.quadrature()[0], *modes], axis=1)
+
+    def square_integral(self) -> Array:
+        """∫ p²; for d > 1 each part's own integral, and quadratures of one part in another."""
+        if self.dim == 1:
+            return super().square_integral()
+        out = np.zeros(len(self))
+        for k, part in enumerate(self.parts):
+            others = self.weights.copy()
+            others[:, k] = 0.0
+            rest = MixtureBatch(self.parts, others)
+            out += self.weights[:, k] ** 2 * part.square_integral()
+            out += self.weights[:, k] * rest._mean_density(part)
+        return out
+
+    def _mean_density(self, under: Batch) -> Array:
+        """Return E p(Y) for Y of another batch, (Q,)."""
+        parts = [
+            np.einsum("qk,qk->q", masses, self.take(rows).pdf_each(points))
+            for rows in self._blocks()
+            for points, masses in [under.take(rows).quadrature()]
+        ]
+        return np.concatenate(parts)
 
     def _mixed(self, answer: Callable[[Batch], Array]) -> Array:
         out = self.weights[:, :1] * answer(self.parts[0])
@@ -415,8 +439,8 @@ class TransformedBatch(Batch):
         for rows in self._blocks():
             batch = self.take(rows)
             ends = batch.quantile(np.array([edge, 1.0 - edge]))[:, :, 0]
-            knots = np.clip(batch.knots(), ends[:, :1], ends[:, 1:])
-            shapes += piecewise.regions(knots, batch.pdf_each(knots[:, :, None]), coverage)
+            places = refined(np.clip(batch.knots(), ends[:, :1], ends[:, 1:]))
+            shapes += piecewise.regions(places, batch.pdf_each(places[:, :, None]), coverage)
         return shapes
 
     def square_integral(self) -> Array:

@@ -71,7 +71,8 @@ class GridLayout(Layout):
         tensor = np.broadcast_to(masses[:, None, :], (q, g, self.n_nodes))
         for i, m in enumerate(self.grid.shape):
             hats = self._hat_cdf(i, points[:, :, i].ravel()).T.reshape(q, g, m)
-            tensor = np.einsum("qgm,qgmr->qgr", hats, tensor.reshape(q, g, m, -1))
+            tensor = tensor.reshape(q, g, m, int(np.prod(self.grid.shape[i + 1 :])))
+            tensor = np.einsum("qgm,qgmr->qgr", hats, tensor)
         return tensor[:, :, 0]
 
     def moments(self) -> tuple[Array, Array, Array]:
