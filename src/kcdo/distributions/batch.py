@@ -13,8 +13,7 @@ from kcdo.distributions.layouts import Array, RegionShape
 
 Rows = slice | NDArray[np.integer]
 
-_BLOCK_ELEMENTS = 1 << 20  # numbers of one array of points
-_REFINED = 4
+_BLOCK_ELEMENTS = 1 << 17  # numbers of one array of points
 
 
 class Batch(ABC):
@@ -119,7 +118,7 @@ class Batch(ABC):
 
     def candidates(self) -> Array:
         """Places among which the density is highest, (Q, C, d): sorted for d = 1."""
-        return refined(self.knots())[:, :, None] if self.dim == 1 else self.quadrature()[0]
+        return self.knots()[:, :, None] if self.dim == 1 else self.quadrature()[0]
 
     def regions(self, coverage: float) -> list[RegionShape]:
         """Return the region of highest density of each distribution."""
@@ -214,16 +213,9 @@ def between(knots: Array, order: int) -> tuple[Array, Array]:
     return points.reshape(len(knots), -1), shares.reshape(len(knots), -1)
 
 
-def refined(knots: Array) -> Array:
-    """Return knots (Q, K) with three more in each interval: densities may be curved there."""
-    shares = np.arange(_REFINED) / _REFINED
-    inner = knots[:, :-1, None] + np.diff(knots, axis=1)[:, :, None] * shares
-    return np.hstack([inner.reshape(len(knots), -1), knots[:, -1:]])
-
-
 def _regions_on_a_line(batch: Batch, coverage: float) -> list[RegionShape]:
-    places = refined(batch.knots())
-    return piecewise.regions(places, batch.pdf_each(places[:, :, None]), coverage)
+    knots = batch.knots()
+    return piecewise.regions(knots, batch.pdf_each(knots[:, :, None]), coverage)
 
 
 def _regions_by_points(batch: Batch, coverage: float) -> list[RegionShape]:

@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.distributions import piecewise
-from kcdo.distributions.batch import Batch, Rows, between, join, log, refined
+from kcdo.distributions.batch import Batch, Rows, between, join, log
 from kcdo.distributions.layouts import Array, RegionShape
-from kcdo.distributions.roots import increasing_roots
+from kcdo.distributions.roots import monotone_roots
 from kcdo.errors import InvalidInputError
 from kcdo.transforms import Transform
 
 _MOST_KNOTS = 4096
 _EDGE = 1e-3
+_REFINED = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,13 +247,13 @@ class MixtureBatch(Batch):
         high = np.where(present, places, -np.inf).max(axis=0)
         # the ends of the support are those of the parts
         low, high = np.where(levels >= 1, high, low), np.where(levels <= 0, low, high)
-        return increasing_roots(
-            lambda y: self.cdf_each(y[:, :, None]),
-            lambda y: self.pdf_each(y[:, :, None]),
-            np.broadcast_to(levels, low.shape),
-            low,
-            high,
-        )
+        wanted = np.broadcast_to(levels, low.shape)
+
+        def excess(rows: NDArray[np.integer], y: Array) -> Array:
+            some = self if len(rows) == len(self) else self.take(rows)
+            return some.cdf_each(y[:, :, None]) - wanted[rows]
+
+        return monotone_roots(excess, low, high, 2e-15 + 1e-12 * np.minimum(wanted, 1.0 - wanted))
 
     def sample(self, uniforms: Array) -> Array:
         """Draws: the first uniform chooses the part, and what is left of it goes on to the part."""
@@ -427,6 +428,8 @@ class TransformedBatch(Batch):
         At a bound the derivative of T is infinite, and with it the density of a heavy tail.
         """
         places = self.inner.candidates()
+        if self.dim == 1:
+            places = _refined(places[:, :, 0])[:, :, None]
         edges = self.inner.quantile(np.array([_EDGE, 1.0 - _EDGE]))
         return self.transform.inverse(np.clip(places, edges[:, :1], edges[:, 1:]))
 
@@ -439,7 +442,7 @@ class TransformedBatch(Batch):
         for rows in self._blocks():
             batch = self.take(rows)
             ends = batch.quantile(np.array([edge, 1.0 - edge]))[:, :, 0]
-            places = refined(np.clip(batch.knots(), ends[:, :1], ends[:, 1:]))
+            places = _refined(np.clip(batch.knots(), ends[:, :1], ends[:, 1:]))
             shapes += piecewise.regions(places, batch.pdf_each(places[:, :, None]), coverage)
         return shapes
 
@@ -474,6 +477,13 @@ class TransformedBatch(Batch):
         safe = np.where(inside[..., None], points, middle)
         slope = self.transform.log_derivative(safe).sum(axis=-1)
         return np.where(inside, inner(self.transform.forward(safe)) + slope, -np.inf)
+
+
+def _refined(knots: Array) -> Array:
+    """Return knots (Q, K) with more in each interval: a transform makes densities curved there."""
+    shares = np.arange(_REFINED) / _REFINED
+    inner = knots[:, :-1, None] + np.diff(knots, axis=1)[:, :, None] * shares
+    return np.hstack([inner.reshape(len(knots), -1), knots[:, -1:]])
 
 
 def _exp(logs: Array) -> Array:

@@ -48,17 +48,23 @@ class GridLayout(Layout):
 
     def pdf_each(self, masses: Array, points: Array) -> Array:
         """Return the densities at points of their own, from the 2^d nodes around each."""
+        if self.dim == 1:
+            return piecewise.pdf(*self._line, masses, points[:, :, 0])
         shares = self.grid.interpolation(points.reshape(-1, self.dim))
         around = (*points.shape[:2], 2**self.dim)
         rows = np.arange(len(masses))[:, None, None]
         near = masses[rows, shares.indices.reshape(around)]
         return np.einsum("qgc,qgc->qg", near, shares.data.reshape(around)) / self.grid.cell_volume
 
-    def cdf_each(self, masses: Array, points: Array) -> Array:
+    def cumulated(self, masses: Array) -> Array | None:
+        """Return the cdf at the nodes, for d = 1."""
+        return piecewise.cdf_at_nodes(masses) if self.dim == 1 else None
+
+    def cdf_each(self, masses: Array, points: Array, cumulated: Array | None = None) -> Array:
         """Return the joint cdfs at points of their own, contracting one axis after the other."""
         if self.dim == 1:
-            lower, spacing = float(self.grid.lower[0]), float(self.grid.spacing[0])
-            return piecewise.cdf(lower, spacing, masses, points[:, :, 0])
+            at_nodes = piecewise.cdf_at_nodes(masses) if cumulated is None else cumulated
+            return piecewise.cdf(*self._line, masses, at_nodes, points[:, :, 0])
         return np.concatenate(
             [
                 self._joint_cdf(masses[rows], points[rows])
@@ -201,6 +207,11 @@ class GridLayout(Layout):
         count = int(np.searchsorted(mass, coverage * mass[-1])) + 1
         level = float(descending[min(count, len(descending)) - 1])
         return RegionShape(level, count * fine.cell_volume, None)
+
+    @property
+    def _line(self) -> tuple[float, float]:
+        """Where the first axis begins, and the distance of its nodes."""
+        return float(self.grid.lower[0]), float(self.grid.spacing[0])
 
     def _knots(self, axis: int) -> Array:
         return np.concatenate(

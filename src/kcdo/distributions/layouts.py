@@ -39,8 +39,15 @@ class Layout(ABC):
         """Return the density of each row of masses at its own points (Q, G, d), (Q, G)."""
 
     @abstractmethod
-    def cdf_each(self, masses: Array, points: Array) -> Array:
-        """Return the joint cdf of each row of masses at its own points (Q, G, d), (Q, G)."""
+    def cdf_each(self, masses: Array, points: Array, cumulated: Array | None = None) -> Array:
+        """Return the joint cdf of each row of masses at its own points (Q, G, d), (Q, G).
+
+        ``cumulated`` is what :meth:`cumulated` returned for the masses, if that is known.
+        """
+
+    def cumulated(self, masses: Array) -> Array | None:
+        """Return what :meth:`cdf_each` would compute of the masses at every call."""
+        return None
 
     @abstractmethod
     def moments(self) -> tuple[Array, Array, Array]:

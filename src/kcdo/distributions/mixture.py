@@ -59,7 +59,7 @@ class MixtureLayout(Layout):
         """Return the densities at points of their own."""
         return self._each(masses, points, self.pdf_matrix)
 
-    def cdf_each(self, masses: Array, points: Array) -> Array:
+    def cdf_each(self, masses: Array, points: Array, cumulated: Array | None = None) -> Array:
         """Return the joint cdfs at points of their own."""
         return self._each(masses, points, self.cdf_matrix)
 
@@ -92,7 +92,7 @@ class MixtureLayout(Layout):
 
     def knots(self) -> Array:
         """Return places all over each bump."""
-        n = int(np.clip(_LINE_POINTS // self.n_nodes, 7, 49))
+        n = int(np.clip(_LINE_POINTS // self.n_nodes, 13, 49))
         return np.sort((self.nodes + self.sds * np.linspace(-6.0, 6.0, n)).ravel())
 
     def overlaps(self) -> Array:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class NodeBatch(Batch):
 
     def cdf_each(self, points: Array) -> Array:
         """Joint cdf of each distribution at its own points."""
-        return self.layout.cdf_each(self.masses, points)
+        return self.layout.cdf_each(self.masses, points, self._cumulated)
 
     def moments(self) -> tuple[Array, Array]:
         """Mean and covariance, from moments about the centre of the layout."""
@@ -109,6 +109,10 @@ class NodeBatch(Batch):
     def expect(self, g: Callable[[Array], Array]) -> Array:
         """E g(Y): one integral per node for all distributions."""
         return self.masses @ self.layout.integrals(g)
+
+    @cached_property
+    def _cumulated(self) -> Array | None:
+        return self.layout.cumulated(self.masses)
 
     def _product(self, matrix: Callable[[Array], Array], points: Array) -> Array:
         step = max(1, _MATRIX_ELEMENTS // self.width)

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.distributions.layouts import Array, RegionShape
-
-_BISECTIONS = 60
+from kcdo.distributions.roots import monotone_roots
 
 
 def quantiles(lower: float, spacing: float, masses: Array, q: Array) -> Array:
@@ -37,18 +36,39 @@ def quantiles(lower: float, spacing: float, masses: Array, q: Array) -> Array:
     return lower + spacing * (first + np.minimum(step, longest))
 
 
-def cdf(lower: float, spacing: float, masses: Array, y: Array) -> Array:
+def pdf(lower: float, spacing: float, masses: Array, y: Array) -> Array:
+    """Return the density at y (Q, k) of node masses on an even grid; 0 outside of it."""
+    m = masses.shape[1]
+    place = (y - lower) / spacing
+    inside = (place >= 0.0) & (place <= m)
+    place = np.clip(place - 0.5, 0.0, m - 1.0)
+    left = np.minimum(place.astype(np.int64), m - 2)
+    start, end = _at(masses, left), _at(masses, left + 1)
+    return np.where(inside, start + (place - left) * (end - start), 0.0) / spacing
+
+
+def cdf_at_nodes(masses: Array) -> Array:
+    """Return the cdf of node masses on an even grid at the nodes, (Q, M)."""
+    return np.cumsum(masses, axis=1) - 0.5 * masses
+
+
+def cdf(lower: float, spacing: float, masses: Array, at_nodes: Array, y: Array) -> Array:
     """Return the cdf at y (Q, k) of node masses on an even grid: see :func:`quantiles`."""
     m = masses.shape[1]
-    rows = np.arange(len(masses))[:, None]
-    at_nodes = np.cumsum(masses, axis=1) - 0.5 * masses
     position = np.clip((y - lower) / spacing, 0.0, m)
     piece = (position + 0.5).astype(np.int64)
-    before, after = np.maximum(piece - 1, 0), np.minimum(piece, m - 1)
-    start, end = masses[rows, before], masses[rows, after]
-    reached = np.where(piece > 0, at_nodes[rows, before], 0.0)
-    t = position - np.where(piece > 0, piece - 0.5, 0.0)
-    return reached + t * (start + 0.5 * t * (end - start))
+    before = np.maximum(piece - 1, 0)
+    start, end = _at(masses, before), _at(masses, np.minimum(piece, m - 1))
+    t = position - (piece - 0.5)  # beyond the first node; negative in the first half cell
+    return _at(at_nodes, before) + np.where(
+        piece > 0, t * (start + 0.5 * t * (end - start)), (position - 0.5) * start
+    )
+
+
+def _at(table: Array, columns: NDArray[np.integer]) -> Array:
+    """Return entries (Q, k) of each row of a table (Q, M)."""
+    first = table.shape[1] * np.arange(len(table))[:, None]
+    return np.take(table.ravel(), columns + first)
 
 
 def _places(sorted_cdf: Array, wanted: Array, q: Array, m: int) -> NDArray[np.integer]:
@@ -75,24 +95,25 @@ def regions(knots: Array, heights: Array, coverage: float) -> list[RegionShape]:
 
 def density_level(knots: Array, heights: Array, coverage: float) -> Array:
     """Return the height t above which a share ``coverage`` of the probability lies, (Q,)."""
-    low, high = np.zeros(len(heights)), heights.max(axis=1)
-    wanted = coverage * _mass_above(knots, heights, low)
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        enough = _mass_above(knots, heights, middle) >= wanted
-        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
-    return low
+    knots = np.broadcast_to(knots, heights.shape)
+    low, high = np.zeros((len(heights), 1)), heights.max(axis=1)[:, None]
+    total = _mass_above(knots, heights, low)
+
+    def missing(rows: NDArray[np.integer], level: Array) -> Array:
+        return coverage * total[rows] - _mass_above(knots[rows], heights[rows], level)
+
+    return monotone_roots(missing, low, high, 1e-13 * total)[:, 0]
 
 
 def _mass_above(knots: Array, heights: Array, level: Array) -> Array:
+    """Return the probability where densities are above a level (Q, 1), (Q, 1)."""
     top = np.maximum(heights[:, 1:], heights[:, :-1])
     bottom = np.minimum(heights[:, 1:], heights[:, :-1])
-    t = level[:, None]
     rise = np.where(top > bottom, top - bottom, 1.0)
-    part = np.clip(top - t, 0.0, rise) / rise  # clipped first: a tiny rise must not overflow
-    share = np.where(top > bottom, part, top >= t)
-    mean_height = 0.5 * (top + np.maximum(bottom, np.minimum(t, top)))
-    return np.sum(share * mean_height * np.diff(knots), axis=1)
+    part = np.clip(top - level, 0.0, rise) / rise  # clipped first: a tiny rise must not overflow
+    share = np.where(top > bottom, part, top >= level)
+    mean_height = 0.5 * (top + np.maximum(bottom, np.minimum(level, top)))
+    return np.sum(share * mean_height * np.diff(knots, axis=1), axis=1, keepdims=True)
 
 
 def intervals_above(knots: Array, heights: Array, level: float) -> Array:

@@ -13,7 +13,9 @@ from kcdo.distributions.layouts import Array
 from kcdo.errors import InvalidInputError
 
 _LINE_POINTS = 65
+_KNOTS = 121
 _REACH = 14.0  # asinh of the furthest point on a line, in scales
+_KNOT_REACH = 10.0  # what lies beyond adds nothing to integrals of squares
 _CLOUD_POINTS = 512
 _SMALLEST_UNIFORM = 2.0**-54
 
@@ -87,7 +89,7 @@ class StudentTail(Batch):
 
     def cdf_each(self, points: Array) -> Array:
         """Joint cdf of each distribution at its own points."""
-        return np.prod(stdtr(self.dof, self._standardised(points)), axis=2)
+        return np.prod(_standard_cdf(self.dof, self._standardised(points)), axis=2)
 
     def moments(self) -> tuple[Array, Array]:
         """Mean and covariance."""
@@ -110,7 +112,9 @@ class StudentTail(Batch):
 
     def knots(self) -> Array:
         """Places that are dense in the middle and reach far into the tails."""
-        return self._scaled(_line(self.dof)[0])[:, :, 0]
+        return self._scaled(np.sinh(np.linspace(-_KNOT_REACH, _KNOT_REACH, _KNOTS))[:, None])[
+            :, :, 0
+        ]
 
     def mode(self) -> Array:
         """Return the locations."""
@@ -142,6 +146,14 @@ class StudentTail(Batch):
     def _scaled(self, t: Array) -> Array:
         """Return location + scale t, (Q, n, d), for t that broadcasts to it."""
         return self.location[:, None, :] + self.scale[:, None, :] * t
+
+
+def _standard_cdf(dof: float, t: Array) -> Array:
+    if dof != 3.0:
+        return stdtr(dof, t)
+    # three degrees of freedom, the default, have a formula that is ten times faster
+    x = np.clip(t, -1e150, 1e150) / np.sqrt(3.0)
+    return (np.arctan2(1.0, -x) + x / (1.0 + x * x)) / np.pi
 
 
 @lru_cache(maxsize=8)
