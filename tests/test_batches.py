@@ -21,6 +21,7 @@ from kcdo.distributions import (
     join,
 )
 from kcdo.distributions import batch as batch_module
+from kcdo.distributions.roots import monotone_roots
 from kcdo.errors import InvalidInputError
 from kcdo.measures import Grid
 from kcdo.transforms import Above, Below, Between, Columns, Identity
@@ -348,15 +349,12 @@ def test_crps_of_a_normal_distribution():
 def test_crps_of_an_outlier_grows_by_the_distance(name):
     batch = LINES[name]
     far = np.full((Q, 1), batch.quantile(np.array([1 - 1e-9])).max() + 1e4)
-    if not name.startswith(("below", "between")):
-        assert np.all(np.isfinite(batch.crps(far)))
+    assert np.all(np.isfinite(batch.crps(far)))
     np.testing.assert_allclose(batch.crps(far + 7.0) - batch.crps(far), 7.0, rtol=1e-4)
 
 
-@ON_LINES
+@pytest.mark.parametrize("name", [name for name in LINES if name not in SINGULAR])
 def test_square_integral_and_entropy_by_numbers(name):
-    if name in SINGULAR:
-        pytest.skip("the density is not bounded")
     batch = LINES[name]
     squares, entropies = batch.square_integral(), batch.entropy()
     for row in range(Q):
@@ -522,3 +520,46 @@ def test_numbers_of_a_single_density_by_scipy():
     assert found == pytest.approx(0.4, abs=1e-9)
     line = np.linspace(low, high, 20_001)
     assert trapezoid(batch.pdf(line[:, None])[0], line) == pytest.approx(0.4, abs=1e-5)
+
+
+# --- roots
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e3), st.sampled_from([1, 3, 5, 0.2]))
+def test_roots_of_steep_and_flat_functions(root, width, power):
+    def function(rows, x):
+        return np.sign(x - root) * np.abs(x - root) ** power
+
+    low, high = np.array([[root - width]]), np.array([[root + 2 * width]])
+    found = monotone_roots(function, low, high, np.zeros((1, 1)))
+    assert found[0, 0] == pytest.approx(root, rel=1e-10, abs=1e-5 * width)
+
+
+def test_roots_at_jumps_and_known_ends():
+    def step(rows, x):
+        return np.where(x < 0.3, -1.0, 2.0)
+
+    def call(low, high):
+        low, high = np.array([low]), np.array([high])
+        return monotone_roots(step, low, high, np.full(low.shape, 1e-12))[0]
+
+    below, above = call([0.0, -1.0], [1.0, 7.0])
+    assert below < 0.3
+    assert above == pytest.approx(below, rel=1e-12)
+    np.testing.assert_array_equal(call([np.inf, 2.0], [np.inf, 2.0]), [np.inf, 2.0])
+    np.testing.assert_allclose(call([-np.inf, 0.0], [-np.inf, 1.0]), [-np.inf, 0.3])
+
+
+def test_roots_that_are_done_do_not_hold_up_the_others():
+    asked = []
+
+    def function(rows, x):
+        asked.append(len(rows))
+        return np.where(rows[:, None] < 9, x, np.sign(x - 0.123) * np.abs(x - 0.123) ** 7)
+
+    low, high = np.full((10, 1), -1.0), np.full((10, 1), 1.0)
+    found = monotone_roots(function, low, high, np.full((10, 1), 1e-30))
+    np.testing.assert_allclose(found[:9], 0.0, atol=1e-12)
+    assert found[9, 0] == pytest.approx(0.123, rel=1e-3)
+    assert asked[-1] == 1

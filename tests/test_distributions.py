@@ -9,10 +9,20 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from kcdo.distributions import ConditionalDistribution, GridLayout, MixtureLayout, NodeBatch
+from kcdo.distributions import (
+    AffineBatch,
+    ConditionalDistribution,
+    GridLayout,
+    MixtureBatch,
+    MixtureLayout,
+    NodeBatch,
+    StudentTail,
+    TransformedBatch,
+)
 from kcdo.distributions import conditional as module
 from kcdo.errors import InvalidInputError, KcdoWarning, SignedDensityError
 from kcdo.measures import Grid
+from kcdo.transforms import Above
 
 
 class Source:
@@ -149,6 +159,8 @@ def all_answers(dist, y):
         "volume": np.array([r.volume for r in dist.hpd(0.6)]),
         "contains": np.array([r.contains(y) for r in dist.hpd(0.6)]),
         "marginal": dist.marginal(d - 1).quantile(0.4),
+        "square": dist.square_integral(),
+        "crps": dist.marginal(0).crps(y[:5] if d == 1 else y[:5, 0]),
     }
     return answers | dist.summary(["mean", "sd", "q05", "logpdf"], y[:5])
 
@@ -461,6 +473,89 @@ def test_bad_calls_are_explained(case):
         call(make("grid-2"))
 
 
+# --- predictions of other kinds than node masses
+
+
+class MixtureSource(Source):
+    """A moved grid and a tail, of each query."""
+
+    def batch(self, rows):
+        self.asked.append(len(rows))
+        d = self.dim
+        place = np.tile(np.linspace(-1, 1, len(self))[:, None], (1, d))[rows]
+        grid = AffineBatch(NodeBatch(self.layout, self.all[rows]), place, np.full(place.shape, 0.5))
+        parts = [grid, StudentTail(place, np.full(place.shape, 0.7))]
+        mixed = MixtureBatch(parts, np.array([0.9, 0.1]))
+        return TransformedBatch(mixed, Above(-4.0, 0.5)) if self.transformed else mixed
+
+
+def mixture_source(name, *, transformed=False):
+    plain = source_of(name)
+    source = MixtureSource(plain.layout, plain.all)
+    source.width = 2 * plain.width
+    source.transformed = transformed
+    return source
+
+
+@pytest.mark.parametrize("name", ["grid-1", "grid-2"])
+@pytest.mark.parametrize("transformed", [False, True])
+def test_chunks_of_mixtures_change_nothing(name, transformed, monkeypatch):
+    y = some_points(name)
+    flat = LAYOUTS[name].dim == 1
+    source = mixture_source(name, transformed=transformed)
+    dist = ConditionalDistribution(source, flat=flat)
+    whole = all_answers(dist, y)
+    again = all_answers(dist[::-1], y)  # from what was kept
+    assert set(source.asked) == {5}
+    np.testing.assert_allclose(again["pdf"][::-1], whole["pdf"], rtol=1e-12)
+    monkeypatch.setattr(module, "_CACHE_ELEMENTS", 0)
+    source = mixture_source(name, transformed=transformed)
+    monkeypatch.setattr(module, "_CHUNK_ELEMENTS", 2 * source.width)
+    chunked = all_answers(ConditionalDistribution(source, flat=flat), y)
+    for key, expected in whole.items():
+        np.testing.assert_allclose(chunked[key], expected, rtol=1e-8, err_msg=key)
+    assert max(source.asked) == 2
+
+
+def test_kept_chunks_are_joined(monkeypatch):
+    source = mixture_source("grid-1")
+    monkeypatch.setattr(module, "_CHUNK_ELEMENTS", 2 * source.width)
+    dist = ConditionalDistribution(source, flat=True)
+    first = dist.mean()
+    np.testing.assert_allclose(dist.mean(), first)
+    np.testing.assert_allclose(dist[3].mean(), first[3:4])
+    assert source.asked == [2, 2, 1]
+
+
+def test_a_tail_reaches_beyond_the_box():
+    dist = ConditionalDistribution(mixture_source("grid-1"), flat=True)
+    far = np.full(5, 1e150)
+    assert np.all(np.isfinite(dist.logpdf_pairs(far)))
+    assert np.all(np.isfinite(dist.logpdf([-1e200, 40.0])))
+    assert np.all(np.isfinite(dist.summary(["logpdf"], far)["logpdf"]))
+    np.testing.assert_array_equal(dist.quantile([0.0, 1.0]), np.tile([-np.inf, np.inf], (5, 1)))
+
+
+def test_crps_is_the_integral_of_the_squared_gap():
+    dist = make("grid-1")
+    y = np.array([-5.0, -1.0, 0.0, 0.4, 3.3])
+    line = np.linspace(-6, 6, 40_001)
+    gap = dist.cdf(line) - (line >= y[:, None])
+    expected = np.sum(gap**2, axis=1) * (line[1] - line[0])
+    np.testing.assert_allclose(dist.crps(y), expected, rtol=1e-3)
+    draws = dist.sample(4000, random_state=0)
+    energy = np.abs(draws - y[:, None]).mean(axis=1)
+    energy -= 0.5 * np.abs(draws[:, ::2] - draws[:, 1::2]).mean(axis=1)
+    np.testing.assert_allclose(dist.crps(y), energy, atol=0.05)
+
+
+def test_crps_needs_one_output():
+    with pytest.raises(InvalidInputError, match="crps is defined for one output, here are 2"):
+        make("grid-2").crps(np.zeros((5, 2)))
+    with pytest.raises(InvalidInputError, match="Y must have one row per query"):
+        make("grid-1").crps(np.zeros(2))
+
+
 # --- signed densities
 
 
@@ -474,6 +569,7 @@ def test_bad_calls_are_explained(case):
         lambda d: d.interval(0.5),
         lambda d: d.hpd(0.5),
         lambda d: d.entropy(),
+        lambda d: d.crps([0.0]),
         lambda d: d.sample(1),
         lambda d: d.summary(["mean", "q50"]),
         lambda d: d.marginal(0).quantile(0.5),

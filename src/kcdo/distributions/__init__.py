@@ -1,7 +1,7 @@
 """What a prediction is: batches of distributions, of several kinds, and the questions."""
 
+from kcdo.distributions.affine import AffineBatch
 from kcdo.distributions.batch import Batch, join
-from kcdo.distributions.composed import AffineBatch, MixtureBatch, TransformedBatch
 from kcdo.distributions.conditional import (
     BatchSource,
     ConditionalDistribution,
@@ -9,11 +9,13 @@ from kcdo.distributions.conditional import (
 )
 from kcdo.distributions.grid import GridLayout
 from kcdo.distributions.layouts import Array, Layout, as_points
+from kcdo.distributions.mixing import MixtureBatch
 from kcdo.distributions.mixture import MixtureLayout
 from kcdo.distributions.nodes import NodeBatch
 from kcdo.distributions.picture import small_html, small_svg
 from kcdo.distributions.positivity import POSITIVITY, Positivity, make_positive
 from kcdo.distributions.student import StudentTail
+from kcdo.distributions.transformed import TransformedBatch
 from kcdo.measures import Grid, Measure
 
 

@@ -7,6 +7,7 @@ kernel's scale. It adds its square to the variance: a sixteenth to a quarter of 
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import identity, kron
 from scipy.special import ndtr, ndtri
 
@@ -19,9 +20,9 @@ from kcdo.distributions.layouts import (
     row_blocks,
 )
 from kcdo.distributions.piecewise import intervals_above
+from kcdo.distributions.roots import monotone_roots
 from kcdo.measures import Scattered
 
-_BISECTIONS = 70
 _LINE_POINTS = 2048
 _REGION_POINTS = 8192  # of all bumps together
 
@@ -118,18 +119,18 @@ class MixtureLayout(Layout):
         return self.nodes[np.argmax(self._density_at_nodes(masses), axis=1)]
 
     def quantile(self, masses: Array, q: Array) -> Array:
-        """Return the quantiles of each marginal, by bisection of its cdf."""
+        """Return the quantiles of each marginal, as roots of its cdf."""
         out = np.empty((len(masses), len(q), self.dim))
         for i in range(self.dim):
-            z, sd = self.nodes[:, i], self.sds[:, i]
-            line = MixtureLayout(z[:, None], sd[:, None])
-            low = np.full((len(masses), len(q)), np.min(z - 9 * sd))
-            high = np.full_like(low, np.max(z + 9 * sd))
-            for _ in range(_BISECTIONS):
-                middle = 0.5 * (low + high)
-                below = line.cdf_each(masses, middle[:, :, None]) < q
-                low, high = np.where(below, middle, low), np.where(below, high, middle)
-            out[:, :, i] = 0.5 * (low + high)
+            line = MixtureLayout(self.nodes[:, [i]], self.sds[:, [i]])
+            low = np.full(out.shape[:2], np.min(line.nodes - 9 * line.sds))
+            high = np.full_like(low, np.max(line.nodes + 9 * line.sds))
+            low, high = np.where(q >= 1, high, low), np.where(q <= 0, low, high)
+
+            def excess(rows: NDArray[np.integer], y: Array, line: Layout = line) -> Array:
+                return line.cdf_each(masses[rows], y[:, :, None]) - q
+
+            out[:, :, i] = monotone_roots(excess, low, high, np.full_like(low, 1e-14))
         return out
 
     def sample(self, masses: Array, uniforms: Array) -> Array:

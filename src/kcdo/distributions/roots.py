@@ -41,14 +41,16 @@ def monotone_roots(
         best, close = _best(new, old, f_new, f_old, accuracy)
         found[rows] = best
         narrow = np.abs(new - old) <= _RELATIVE * np.abs(best)
-        open_rows = ~np.all(close | narrow, axis=1)
+        done = close | narrow
+        open_rows = ~np.all(done, axis=1)
         if not open_rows.any():
             break
         if 2 * np.count_nonzero(open_rows) < len(rows):  # most are done: go on with the others
-            rows, accuracy = rows[open_rows], accuracy[open_rows]
+            rows, accuracy, done = rows[open_rows], accuracy[open_rows], done[open_rows]
             new, old, third = new[open_rows], old[open_rows], third[open_rows]
             f_new, f_old, f_third = f_new[open_rows], f_old[open_rows], f_third[open_rows]
-        x = new + _share(new, old, third, f_new, f_old, f_third) * (old - new)
+        share = _share(new, old, third, f_new, f_old, f_third)
+        x = new + np.where(done, 0.0, share) * (old - new)
         f = function(rows, x)
         same = np.sign(f) == np.sign(f_new)
         third, f_third = np.where(same, new, old), np.where(same, f_new, f_old)

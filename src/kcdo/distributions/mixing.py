@@ -1,0 +1,207 @@
+"""Mixtures of distributions of any kind."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.distributions.batch import Batch, Rows, join, log
+from kcdo.distributions.layouts import Array
+from kcdo.distributions.roots import monotone_roots
+from kcdo.errors import InvalidInputError
+
+_MOST_KNOTS = 4096
+
+
+class MixtureBatch(Batch):
+    """Σ_k w_qk p_qk: distribution q mixes distribution q of every part.
+
+    Parameters
+    ----------
+    parts : sequence of Batch
+        k batches of Q distributions; they may be mixtures too.
+    weights : (Q, k) or (k,)
+        Not negative, of sum 1.
+    """
+
+    def __init__(self, parts: Sequence[Batch], weights: Array) -> None:
+        if not parts or len({(len(part), part.dim) for part in parts}) > 1:
+            sizes = [(len(part), part.dim) for part in parts]
+            raise InvalidInputError(
+                f"a mixture needs parts of as many distributions and outputs each; got {sizes}."
+            )
+        shape = (len(parts[0]), len(parts))
+        weights = np.asarray(weights, dtype=float)
+        if weights.shape not in (shape, shape[1:]):
+            raise InvalidInputError(
+                f"the weights of a mixture must be {shape} or {shape[1:]}; got {weights.shape}."
+            )
+        self.parts = tuple(parts)
+        self.weights = np.broadcast_to(weights, shape)
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs."""
+        return self.parts[0].dim
+
+    @property
+    def width(self) -> int:
+        """Numbers held for each distribution."""
+        return sum(part.width for part in self.parts) + len(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def take(self, rows: Rows) -> "MixtureBatch":
+        """Return some of the distributions."""
+        return MixtureBatch([part.take(rows) for part in self.parts], self.weights[rows])
+
+    def joined(self, others: Sequence["MixtureBatch"]) -> "MixtureBatch":
+        """Return these distributions followed by others."""
+        every = [self, *others]
+        parts = [join(same) for same in zip(*(b.parts for b in every), strict=True)]
+        return MixtureBatch(parts, np.concatenate([b.weights for b in every]))
+
+    def marginal(self, dims: Sequence[int]) -> "MixtureBatch":
+        """Return the mixture of the parts' marginals."""
+        return MixtureBatch([part.marginal(dims) for part in self.parts], self.weights)
+
+    def pdf(self, points: Array) -> Array:
+        """Density at shared points."""
+        return self._mixed(lambda part: part.pdf(points))
+
+    def cdf(self, points: Array) -> Array:
+        """Joint cdf at shared points."""
+        return self._mixed(lambda part: part.cdf(points))
+
+    def pdf_each(self, points: Array) -> Array:
+        """Density of each distribution at its own points."""
+        return self._mixed(lambda part: part.pdf_each(points))
+
+    def cdf_each(self, points: Array) -> Array:
+        """Joint cdf of each distribution at its own points."""
+        return self._mixed(lambda part: part.cdf_each(points))
+
+    def logpdf(self, points: Array) -> Array:
+        """Log density at shared points: finite where that of any part is."""
+        return self._log_mixed(lambda part: part.logpdf(points))
+
+    def logpdf_each(self, points: Array) -> Array:
+        """Log density of each distribution at its own points."""
+        return self._log_mixed(lambda part: part.logpdf_each(points))
+
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and covariance, by the law of total variance."""
+        moments = [part.moments() for part in self.parts]
+        mean = sum(w[:, None] * m for w, (m, _) in zip(self.weights.T, moments, strict=True))
+        cov = np.zeros((len(self), self.dim, self.dim))
+        for w, (m, c) in zip(self.weights.T, moments, strict=True):
+            gap = m - mean
+            cov += w[:, None, None] * (c + gap[:, :, None] * gap[:, None, :])
+        return np.asarray(mean), cov
+
+    def quantile(self, levels: Array) -> Array:
+        """Quantiles of each marginal: roots between the least and the largest of the parts."""
+        out = np.empty((len(self), len(levels), self.dim))
+        for i in range(self.dim):
+            line = self if self.dim == 1 else self.marginal([i])
+            out[:, :, i] = line._line_quantile(levels)
+        return out
+
+    def _line_quantile(self, levels: Array) -> Array:
+        places = np.stack([part.quantile(levels)[:, :, 0] for part in self.parts])
+        present = (self.weights.T > 0)[:, :, None]
+        low = np.where(present, places, np.inf).min(axis=0)
+        high = np.where(present, places, -np.inf).max(axis=0)
+        # the ends of the support are those of the parts
+        low, high = np.where(levels >= 1, high, low), np.where(levels <= 0, low, high)
+        wanted = np.broadcast_to(levels, low.shape)
+
+        def excess(rows: NDArray[np.integer], y: Array) -> Array:
+            some = self if len(rows) == len(self) else self.take(rows)
+            return some.cdf_each(y[:, :, None]) - wanted[rows]
+
+        return monotone_roots(excess, low, high, 2e-15 + 1e-12 * np.minimum(wanted, 1.0 - wanted))
+
+    def sample(self, uniforms: Array) -> Array:
+        """Draws: the first uniform chooses the part, and what is left of it goes on to the part."""
+        edges = np.cumsum(self.weights, axis=1)
+        edges = np.hstack([np.zeros((len(self), 1)), edges / edges[:, -1:]])
+        first = uniforms[:, :, 0]
+        chosen = np.sum(first[:, :, None] >= edges[:, None, 1:-1], axis=2)
+        low, high = (np.take_along_axis(e, chosen, axis=1) for e in (edges[:, :-1], edges[:, 1:]))
+        inner = uniforms.copy()
+        share = (first - low) / np.where(high > low, high - low, 1.0)
+        inner[:, :, 0] = np.clip(share, 0.0, np.nextafter(1.0, 0.0))
+        draws = np.empty((*first.shape, self.dim))
+        for k, part in enumerate(self.parts):
+            _fill(draws, part, inner, chosen == k)
+        return draws
+
+    def quadrature(self) -> tuple[Array, Array]:
+        """Return the points of all parts, their masses times the weights."""
+        rules = [part.quadrature() for part in self.parts]
+        masses = [w[:, None] * m for w, (_, m) in zip(self.weights.T, rules, strict=True)]
+        return np.concatenate([p for p, _ in rules], axis=1), np.concatenate(masses, axis=1)
+
+    def knots(self) -> Array:
+        """Return the knots of all parts, thinned out where they are very many."""
+        knots = np.sort(np.hstack([part.knots() for part in self.parts]), axis=1)
+        n = knots.shape[1]
+        if n <= _MOST_KNOTS:
+            return knots
+        return knots[:, np.linspace(0, n - 1, _MOST_KNOTS).astype(int)]
+
+    def candidates(self) -> Array:
+        """Places where a part may be high, and where it is highest."""
+        if self.dim == 1:
+            return super().candidates()
+        modes = [part.mode()[:, None, :] for part in self.parts]
+        return np.concatenate([self.quadrature()[0], *modes], axis=1)
+
+    def square_integral(self) -> Array:
+        """∫ p²; for d > 1 each part's own integral, and quadratures of one part in another."""
+        if self.dim == 1:
+            return super().square_integral()
+        out = np.zeros(len(self))
+        for k, part in enumerate(self.parts):
+            others = self.weights.copy()
+            others[:, k] = 0.0
+            rest = MixtureBatch(self.parts, others)
+            out += self.weights[:, k] ** 2 * part.square_integral()
+            out += self.weights[:, k] * rest._mean_density(part)
+        return out
+
+    def _mean_density(self, under: Batch) -> Array:
+        """Return E p(Y) for Y of another batch, (Q,)."""
+        parts = [
+            np.einsum("qk,qk->q", masses, self.take(rows).pdf_each(points))
+            for rows in self._blocks()
+            for points, masses in [under.take(rows).quadrature()]
+        ]
+        return np.concatenate(parts)
+
+    def _mixed(self, answer: Callable[[Batch], Array]) -> Array:
+        out = self.weights[:, :1] * answer(self.parts[0])
+        for k, part in enumerate(self.parts[1:], 1):
+            out += self.weights[:, k, None] * answer(part)
+        return out
+
+    def _log_mixed(self, answer: Callable[[Batch], Array]) -> Array:
+        weights = log(self.weights)
+        out = weights[:, :1] + answer(self.parts[0])
+        for k, part in enumerate(self.parts[1:], 1):
+            np.logaddexp(out, weights[:, k, None] + answer(part), out=out)
+        return out
+
+
+def _fill(draws: Array, part: Batch, uniforms: Array, mine: NDArray[np.bool_]) -> None:
+    """Draw from a part what is its own, (Q, n): as many columns as the busiest query needs."""
+    count = int(mine.sum(axis=1).max())
+    if count == 0:
+        return
+    order = np.argsort(~mine, axis=1, kind="stable")[:, :count, None]
+    made = part.sample(np.take_along_axis(uniforms, order, axis=1))
+    keep = np.take_along_axis(mine[:, :, None], order, axis=1)
+    old = np.take_along_axis(draws, order, axis=1)
+    np.put_along_axis(draws, order, np.where(keep, made, old), axis=1)
