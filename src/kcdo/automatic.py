@@ -11,9 +11,10 @@ from kcdo.combination import (
     CombinedOperator,
     Located,
     combined_weights,
-    tail_density,
+    marginal_tail,
+    student_tail,
 )
-from kcdo.distributions import AffineBatch, NodeBatch, Positivity
+from kcdo.distributions import AffineBatch, Batch, NodeBatch, Positivity, join
 from kcdo.errors import DiscreteOutputWarning
 from kcdo.kernels import (
     FreeScales,
@@ -193,19 +194,18 @@ def _fit(problem: Problem) -> AutomaticFit:
     with stage("conditional mean"):
         means = _mean_choices(problem)
     with stage("plain density"):
-        shape = _residual_sds(means[0], problem)
-        plain = _tuned_plain(problem, means, shape)
-        held_out = {"plain": plain.held_out(judged)}
+        plain = _tuned_plain(problem, means, _residual_sds(means[0], problem))
+        held_out: dict[str, Batch] = {"plain": plain.held_out(judged)}
     located = None
     if wants("location_scale") or wants("residual_tail"):
         with stage("location and scale"):
             located, found = _located(problem, means, judged)
             held_out |= found
-    centre, width = weighted_mean_sd(rows.Y, rows.weights)
-    held_out["marginal_tail"] = tail_density(rows.Y[judged], centre[None], width[None])
-    wanted = {name: density for name, density in held_out.items() if wants(name)}
-    weights = combined_weights(wanted, rows.weights[judged], problem.combination)
-    operator = CombinedOperator(plain.operator, located, centre, width, weights)
+    centre, spread = weighted_mean_sd(rows.Y, rows.weights)
+    held_out["marginal_tail"] = marginal_tail(len(judged), centre, spread)
+    wanted = {name: batch for name, batch in held_out.items() if wants(name)}
+    weights = combined_weights(wanted, rows.Y[judged], rows.weights[judged], problem.combination)
+    operator = CombinedOperator(plain.operator, located, centre, spread, weights)
     importances = _importances(operator, rows)
     return AutomaticFit(operator, plain.system, importances, plain.choice.loss)
 
@@ -219,14 +219,14 @@ class Tuned:
     system: ExactSystem | NystromRows
     operator: DensityOperator
 
-    def held_out(self, judged: NDArray[np.integer]) -> Array:
-        """Return the leave-one-out density of some rows at their outputs."""
+    def held_out(self, judged: NDArray[np.integer]) -> NodeBatch:
+        """Return the leave-one-out distributions of some rows."""
         output, Y = self.operator.output, self.rows.Y
         embedded = np.hstack([output.embed(Y), np.ones((len(Y), 1))])
         smoothed = self.system.held_out(embedded, judged)
         values = output.reconstruct(np.ascontiguousarray(smoothed[:, :-1]))
         masses = self.operator.masses_of(values, smoothed[:, -1])
-        return NodeBatch(self.operator.layout, masses).pdf_pairs(Y[judged])
+        return NodeBatch(self.operator.layout, masses)
 
 
 def _mean_choices(problem: Problem) -> list[MeanChoice]:
@@ -341,8 +341,8 @@ def _output(wishes: Wishes, rows: Rows, choice: DensityChoice, shape: Array) -> 
 
 def _located(
     problem: Problem, means: list[MeanChoice], judged: NDArray[np.integer]
-) -> tuple[Located, dict[str, Array]]:
-    """Return the location-scale component and its held-out densities at some rows."""
+) -> tuple[Located, dict[str, Batch]]:
+    """Return the location-scale component and its held-out distributions of some rows."""
     rows = problem.rows
     parameters, system = _location_parameters(problem, means[0])
     model, residuals = fit_location_scale(
@@ -350,11 +350,15 @@ def _located(
     )
     inner = _tuned_residual(problem, means, residuals)
     located = Located(model, inner.operator)
-    if len(judged) < len(rows):  # one row of thousands does not move the residuals of others
-        densities = inner.held_out(judged) / np.prod(residuals.scale[judged], axis=1)
-        tails = tail_density(rows.Y[judged], residuals.location[judged], residuals.scale[judged])
-        return located, {"location_scale": densities, "residual_tail": tails}
-    return located, _cross_validated(problem, parameters, inner)
+    if len(judged) == len(rows):
+        return located, _cross_validated(problem, parameters, inner)
+    # one row of thousands does not move the residuals of others
+    location, scale = residuals.location[judged], residuals.scale[judged]
+    found: dict[str, Batch] = {
+        "location_scale": AffineBatch(inner.held_out(judged), location, scale),
+        "residual_tail": student_tail(location, scale),
+    }
+    return located, found
 
 
 def _location_parameters(
@@ -363,7 +367,7 @@ def _location_parameters(
     """Return the parameters of location and scale; the noise is judged on all rows."""
     rows = problem.rows
     total = float(rows.weights.sum())
-    few = min(len(rows), problem.effort.rows)
+    few = min(len(rows), problem.effort.mean_rows)
     judged = problem.judges()
     centred = rows.Y - np.average(rows.Y, axis=0, weights=rows.weights)
     tried: dict[float, tuple[float, ExactSystem | NystromRows]] = {}
@@ -421,28 +425,38 @@ def _tuned_residual(problem: Problem, means: list[MeanChoice], residuals: Residu
 
 def _cross_validated(
     problem: Problem, parameters: LocationParameters, inner: Tuned
-) -> dict[str, Array]:
-    """Return held-out densities by K-fold at fixed parameters: leave-one-out is not exact here."""
+) -> dict[str, Batch]:
+    """Return held-out distributions by K-fold at fixed parameters.
+
+    Leave-one-out is not exact here: the residuals of the other rows have seen the one left out.
+    """
     rows, n = problem.rows, len(problem.rows)
     fold_of = np.random.default_rng(problem.seed + 2).permutation(n) % _FOLDS
-    densities, tails = np.empty(n), np.empty(n)
+    order = np.argsort(fold_of, kind="stable")
+    parts = []
     for fold in range(_FOLDS):
-        test, train = np.flatnonzero(fold_of == fold), rows.take(np.flatnonzero(fold_of != fold))
-        total = float(train.weights.sum())
-        system = problem.system(parameters.kernel, parameters.noise / total, train)
-        model, residuals = fit_location_scale(
-            parameters, system, (train.X, train.Y, train.weights), problem.floor, problem.seed
-        )
-        r = np.clip(residuals.values, -_LARGEST_RESIDUAL, _LARGEST_RESIDUAL)
-        inner_system = problem.system(inner.choice.kernel, inner.choice.alpha, train)
-        operator = DensityOperator.of_rows(
-            inner_system, inner.operator.output, r, problem.positivity
-        )
-        location, scale = model(rows.X[test])
-        batch = AffineBatch(operator.batch(rows.X[test]), location, scale)
-        densities[test] = batch.pdf_pairs(rows.Y[test])
-        tails[test] = tail_density(rows.Y[test], location, scale)
-    return {"location_scale": densities, "residual_tail": tails}
+        train = rows.take(np.flatnonzero(fold_of != fold))
+        located = _refitted(problem, parameters, inner, train)
+        parts.append(located.batches(rows.X[fold_of == fold]))
+    back = np.argsort(order)
+    return {
+        "location_scale": join([part[0] for part in parts]).take(back),
+        "residual_tail": join([part[1] for part in parts]).take(back),
+    }
+
+
+def _refitted(
+    problem: Problem, parameters: LocationParameters, inner: Tuned, rows: Rows
+) -> Located:
+    """Return the location-scale component of other rows, at the same parameters."""
+    system = problem.system(parameters.kernel, parameters.noise / rows.weights.sum(), rows)
+    model, residuals = fit_location_scale(
+        parameters, system, (rows.X, rows.Y, rows.weights), problem.floor, problem.seed
+    )
+    r = np.clip(residuals.values, -_LARGEST_RESIDUAL, _LARGEST_RESIDUAL)
+    inner_system = problem.system(inner.choice.kernel, inner.choice.alpha, rows)
+    output = inner.operator.output
+    return Located(model, DensityOperator.of_rows(inner_system, output, r, problem.positivity))
 
 
 def _importances(operator: CombinedOperator, rows: Rows) -> Array:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from kcdo.distributions import (
     AffineBatch,
@@ -20,9 +21,9 @@ from kcdo.systems import Queries
 
 Array = NDArray[np.floating]
 
+_ROWS_AT_A_TIME = 128
 TAIL_FREEDOM = 3.0  # degrees of freedom of the heavy tails: a mean and a variance exist
 _POINTS = 64  # quasi-random points of an uncertain input, where its mixture is no closed form
-_EM_STEPS = 500
 
 
 @dataclass(frozen=True)
@@ -75,42 +76,75 @@ NAMES = tuple(f.name for f in fields(Combination))
 
 
 def combined_weights(
-    densities: dict[str, Array], row_weights: Array, combination: Combination
+    held_out: dict[str, Batch], Y: Array, row_weights: Array, combination: Combination
 ) -> dict[str, float]:
-    """Return weights by EM on held-out densities (rows,), with the user's kept.
+    """Return weights of small held-out log score and CRPS, with the user's kept.
 
-    Every open component is given one row of its own beside the data: a weight of exactly 0 would
-    leave an output that only this component foresees without a density.
-
-    Examples
-    --------
-    >>> good, bad = np.full(98, 2.0), np.full(98, 1.0)
-    >>> held_out = {"plain": good, "marginal_tail": bad}
-    >>> found = combined_weights(held_out, np.ones(98), Combination())
-    >>> {name: round(weight, 2) for name, weight in found.items()}
-    {'plain': 0.99, 'marginal_tail': 0.01}
+    What is made small is -mean log p + log(mean CRPS), the CRPS for one output only: both change
+    by a constant when the unit does. Every open component is given one row of its own beside the
+    data: a weight of exactly 0 would leave an output that only this component foresees without a
+    density.
     """
-    names = list(densities)
+    names = list(held_out)
     fixed = {name: combination.fixed[name] for name in names if name in combination.fixed}
-    free = [name for name in names if name not in fixed]
-    left = 1.0 - sum(fixed.values())
-    if not free:
+    free = np.array([name not in fixed for name in names])
+    if not free.any():
         total = sum(fixed.values())
         return {name: weight / total for name, weight in fixed.items()}
-    table = np.column_stack([densities[name] for name in names])
-    weights = np.array([fixed.get(name, left / len(free)) for name in names])
-    is_free = np.array([name in free for name in names])
+    table = np.column_stack([batch.pdf_pairs(Y) for batch in held_out.values()])
+    share = row_weights / row_weights.sum()
+    crps = _pairwise_crps(list(held_out.values()), Y[:, 0], share) if Y.shape[1] == 1 else None
+    given = np.array([fixed.get(name, 0.0) for name in names])
+    weights = _least_loss(table, share, crps, given, free)
     n = float(row_weights.sum())
-    for _ in range(_EM_STEPS):
-        part = table * weights
-        total = part.sum(axis=1, keepdims=True)
-        part /= np.where(total > 0, total, 1.0)
-        counts = row_weights @ part + 1.0
-        new = np.where(is_free, left * counts / counts[is_free].sum(), weights)
-        if np.max(np.abs(new - weights)) < 1e-6 / n:
-            break
-        weights = new
+    left, k = 1.0 - given.sum(), int(free.sum())
+    weights[free] = left * (weights[free] / left * n + 1.0) / (n + k) if left > 0 else 0.0
     return dict(zip(names, weights.tolist(), strict=True))
+
+
+def _least_loss(
+    table: Array, share: Array, crps: Array | None, given: Array, free: NDArray[np.bool_]
+) -> Array:
+    """Return the weights of least loss; the free ones are a softmax of the search's vector."""
+    left = 1.0 - given.sum()
+
+    def weights_of(logits: Array) -> Array:
+        weights = given.copy()
+        powers = np.exp(logits - logits.max())
+        weights[free] = left * powers / powers.sum()
+        return weights
+
+    def loss(logits: Array) -> tuple[float, Array]:
+        weights = weights_of(logits)
+        density = np.maximum(table @ weights, 1e-300)
+        value = -float(share @ np.log(density))
+        slope = -(share / density) @ table
+        if crps is not None:
+            mean = float(weights @ crps @ weights)
+            value += np.log(mean)
+            slope = slope + 2.0 * (crps @ weights) / mean
+        part = weights[free]
+        return value, part * slope[free] - part * (part @ slope[free]) / max(left, 1e-300)
+
+    start = np.zeros(int(free.sum()))
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(-30.0, 30.0)] * len(start))
+    return weights_of(found.x)
+
+
+def _pairwise_crps(batches: list[Batch], y: Array, share: Array) -> Array:
+    """Return the mean of ∫ (F_k - 1)(F_l - 1) dt, (k, k): the CRPS of a mixture is its form."""
+    total = np.zeros((len(batches), len(batches)))
+    for start in range(0, len(y), _ROWS_AT_A_TIME):
+        rows = np.arange(start, min(start + _ROWS_AT_A_TIME, len(y)))
+        parts = [batch.take(rows) for batch in batches]
+        knots = np.hstack([y[rows, None], *(part.knots() for part in parts)])
+        knots.sort(axis=1)
+        middle = 0.5 * (knots[:, 1:] + knots[:, :-1])
+        step = np.diff(knots, axis=1) * share[rows, None]
+        above = middle >= y[rows, None]
+        excess = [part.cdf_each(middle[:, :, None]) - above for part in parts]
+        total += [[float(np.sum(a * b * step)) for b in excess] for a in excess]
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +158,7 @@ class Located:
         """Return the distributions at points, and the Student tails about their locations."""
         location, scale = self.map(queries)
         inner = self.residual.batch(queries)
-        return AffineBatch(inner, location, scale), _tail(location, scale)
+        return AffineBatch(inner, location, scale), student_tail(location, scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,8 +184,7 @@ class CombinedOperator:
         if self.located is not None:
             made["location_scale"], made["residual_tail"] = self._located(queries)
         if self._weight("marginal_tail") > 0:
-            shape = (len(queries), 1)
-            made["marginal_tail"] = _tail(np.tile(self.centre, shape), np.tile(self.spread, shape))
+            made["marginal_tail"] = marginal_tail(len(queries), self.centre, self.spread)
         used = {name: part for name, part in made.items() if self._weight(name) > 0}
         if list(used) == ["plain"]:
             return used["plain"]
@@ -194,14 +227,14 @@ class CombinedOperator:
         )
 
 
-def _tail(location: Array, scale: Array) -> StudentTail:
+def student_tail(location: Array, scale: Array) -> StudentTail:
     """Return Student distributions whose sd is the scale."""
     return StudentTail(location, scale * np.sqrt(1.0 - 2.0 / TAIL_FREEDOM), TAIL_FREEDOM)
 
 
-def tail_density(Y: Array, location: Array, scale: Array) -> Array:
-    """Return the density of the Student tails at one output per row, (N,)."""
-    return _tail(location, scale).pdf_pairs(Y)
+def marginal_tail(n: int, centre: Array, spread: Array) -> StudentTail:
+    """Return the same Student distribution n times."""
+    return student_tail(np.tile(centre, (n, 1)), np.tile(spread, (n, 1)))
 
 
 def _points_of(queries: GaussianInput | SampleInput) -> tuple[NDArray, Array]:

@@ -42,6 +42,7 @@ _SCALE_PRIOR = 1.5  # sd, about the start, of log scales in the search
 _ALPHA_RANGE = (-22.0, 2.0)
 _RIDGE_RANGE = (-4.6, 4.6)  # of log α': sharpening is bounded
 _NOISE_RANGE = (-16.0, 3.0)
+_FIRST_NOISES = (0.05, 1e-4)  # the likelihood has one optimum with noise, and one without
 _FINEST = 0.35  # least cut-off length, in node spacings
 
 
@@ -72,14 +73,17 @@ class Effort:
     Parameters
     ----------
     rows : int
-        Rows on which the scales are learnt.
+        Rows on which the scales of densities are learnt.
+    mean_rows : int
+        Rows on which the scales of the conditional mean are learnt.
     held_out : int
         Rows on which α and the output filter are judged with all other rows in the fit.
     steps : int
         Steps of a search from one start.
     """
 
-    rows: int = 500
+    rows: int = 400
+    mean_rows: int = 800
     held_out: int = 500
     steps: int = 40
 
@@ -127,25 +131,29 @@ def search_mean(
 
     The first template is searched from the median heuristic, the others from its result.
     """
-    some = rows.take(_sample(len(rows), effort.rows, seed))
+    some = rows.take(_sample(len(rows), effort.mean_rows, seed))
     groups = Groups.of(some.X, some.weights)
     centred = some.Y - np.average(some.Y, axis=0, weights=some.weights)
     varies = np.ptp(centred, axis=0) > 0
+    low = max(_NOISE_RANGE[0], np.log(least_noise)) if least_noise > 0 else _NOISE_RANGE[0]
     found: list[MeanChoice] = []
     best: Array | None = None
     for template in templates:
         scales = FreeScales(template, some.X.shape[1])
         middle = _start_scales(scales, groups)
-        start = np.append(middle, np.log(0.05)) if best is None else best
         objective = MarginalLikelihood(scales, groups, centred[:, varies])
-        low = max(_NOISE_RANGE[0], np.log(least_noise)) if least_noise > 0 else _NOISE_RANGE[0]
         bounds = [*_scale_bounds(middle), (low, _NOISE_RANGE[1])]
-        steps = effort.steps if best is None else effort.steps // 3
-        theta, loss = minimise(objective, start, bounds, steps)
-        best = theta if best is None else best
+        if best is None:
+            starts = [np.append(middle, np.log(noise)) for noise in _FIRST_NOISES]
+            races = [minimise(objective, start, bounds, effort.steps) for start in starts]
+            theta, loss = min(races, key=lambda race: race[1])
+            best = theta
+        else:
+            theta, loss = minimise(objective, best, bounds, effort.steps // 3)
         kernel = scales.kernel(theta[:-1])
         found.append(MeanChoice(template, kernel, float(np.exp(theta[-1])), loss))
-    return sorted(found, key=lambda choice: choice.loss)
+    found.sort(key=lambda choice: choice.loss)
+    return found
 
 
 def search_density(
