@@ -34,7 +34,7 @@ from kcdo.measures import MAX_NODES, UniformBox
 from kcdo.operators import DensityOperator
 from kcdo.reconstruction import Reconstruction
 from kcdo.selection import Wishes, default_reference, heuristic, output_side
-from kcdo.systems import Exact, ExactSystem, Groups, Iterative, Nystrom, NystromRows
+from kcdo.systems import Exact, ExactSystem, Groups, Nystrom, NystromRows, Solver
 from kcdo.tuning import (
     DensityChoice,
     Effort,
@@ -57,7 +57,9 @@ _FINE_NODES = {1: 256, 2: 48, 3: 16}
 _NODES_PER_LENGTH = 3.4  # final node spacing: a quarter of the bandwidth, 1.18 lengths
 _LARGEST_RESIDUAL = 7.0
 _FACTORISATIONS = 4  # of the system of all rows, in the search for α
-_FOLDS = 5
+_FOLDS = 10
+_MANY_FOLDS = 20
+_FEW_ROWS = 600
 _FEWEST_ROWS = 20
 _FEW_VALUES = 200
 _ALL_ROWS = 2000  # up to here every row is held out for the weights
@@ -74,6 +76,27 @@ class AutomaticFit:
     system: ExactSystem | NystromRows
     importances: Array
     loss: float | None
+    chosen: "Chosen"
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Parameters of one density operator: input kernel, α, and the whole output side."""
+
+    kernel: Kernel
+    alpha: float
+    output: Reconstruction
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """All that was chosen: enough to fit the same model to other rows."""
+
+    plain: Side
+    location: LocationParameters | None
+    residual: Side | None
+    weights: dict[str, float]
+    floor: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +105,7 @@ class Problem:
 
     wishes: Wishes
     rows: Rows
-    solver: Exact | Iterative | Nystrom
+    solver: Solver
     combination: Combination
     positivity: Positivity
     floor: Array
@@ -126,7 +149,7 @@ class Problem:
 def automatic_fit(
     wishes: Wishes,
     rows: Rows,
-    solver: Exact | Iterative | Nystrom,
+    solver: Solver,
     combination: Combination,
     positivity: Positivity,
 ) -> AutomaticFit:
@@ -185,29 +208,74 @@ def _fit_heuristic(problem: Problem) -> AutomaticFit:
         share = 1.0 / (len(rows) + 1.0)
         weights = {"plain": 1.0 - share, "marginal_tail": share}
     operator = CombinedOperator(plain, None, centre, width, weights)
-    return AutomaticFit(operator, sides.system, _importances(operator, rows), None)
+    side = Side(sides.system.kernel, sides.system.alpha, sides.output)
+    chosen = Chosen(side, None, None, weights, problem.floor)
+    return AutomaticFit(operator, sides.system, _importances(operator, rows), None, chosen)
 
 
 def _fit(problem: Problem) -> AutomaticFit:
-    rows, judged, wants = problem.rows, problem.judges(), problem.combination.wants
+    rows, wants = problem.rows, problem.combination.wants
     stage = problem.wishes.progress.stage
     with stage("conditional mean"):
         means = _mean_choices(problem)
     with stage("plain density"):
         plain = _tuned_plain(problem, means, _residual_sds(means[0], problem))
-        held_out: dict[str, Batch] = {"plain": plain.held_out(judged)}
     located = None
     if wants("location_scale") or wants("residual_tail"):
         with stage("location and scale"):
-            located, found = _located(problem, means, judged)
-            held_out |= found
+            located = _located(problem, means)
     centre, spread = weighted_mean_sd(rows.Y, rows.weights)
-    held_out["marginal_tail"] = marginal_tail(len(judged), centre, spread)
-    wanted = {name: batch for name, batch in held_out.items() if wants(name)}
-    weights = combined_weights(wanted, rows.Y[judged], rows.weights[judged], problem.combination)
-    operator = CombinedOperator(plain.operator, located, centre, spread, weights)
+    with stage("weights"):
+        judged = problem.judges()
+        held_out = _held_out(problem, plain, located, judged)
+        held_out["marginal_tail"] = marginal_tail(len(judged), centre, spread)
+        wanted = {name: batch for name, batch in held_out.items() if wants(name)}
+        weights = combined_weights(
+            wanted, rows.Y[judged], rows.weights[judged], problem.combination
+        )
+    model = None if located is None else located.model
+    operator = CombinedOperator(plain.operator, model, centre, spread, weights)
+    chosen = Chosen(
+        plain.side,
+        None if located is None else located.parameters,
+        None if located is None else located.inner.side,
+        weights,
+        problem.floor,
+    )
     importances = _importances(operator, rows)
-    return AutomaticFit(operator, plain.system, importances, plain.choice.loss)
+    return AutomaticFit(operator, plain.system, importances, plain.choice.loss, chosen)
+
+
+def fit_chosen(
+    chosen: Chosen, wishes: Wishes, rows: Rows, solver: Solver, positivity: Positivity
+) -> CombinedOperator:
+    """Fit rows at parameters that were chosen before, on others."""
+    problem = Problem(wishes, rows, solver, Combination(), positivity, chosen.floor)
+    located = None
+    if chosen.location is not None and chosen.residual is not None:
+        located = _refitted_located(problem, chosen.location, chosen.residual, rows)
+    centre, spread = weighted_mean_sd(rows.Y, rows.weights)
+    plain = _refitted(problem, chosen.plain, rows)
+    return CombinedOperator(plain, located, centre, spread, chosen.weights)
+
+
+def _held_out(
+    problem: Problem, plain: "Tuned", located: "TunedLocated | None", judged: NDArray[np.integer]
+) -> dict[str, Batch]:
+    """Return held-out distributions of some rows: closed form for many rows, K-fold for few.
+
+    The leave-one-out of the location-scale form is not exact, as the residuals of the other rows
+    have seen the one left out. Of thousands of rows, one does not move them.
+    """
+    if len(judged) == len(problem.rows) and located is not None:
+        return _cross_validated(problem, plain, located)
+    found: dict[str, Batch] = {"plain": plain.held_out(judged)}
+    if located is not None:
+        location = located.residuals.location[judged]
+        scale = located.residuals.scale[judged]
+        found["location_scale"] = AffineBatch(located.inner.held_out(judged), location, scale)
+        found["residual_tail"] = student_tail(location, scale)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +286,11 @@ class Tuned:
     choice: DensityChoice
     system: ExactSystem | NystromRows
     operator: DensityOperator
+
+    @property
+    def side(self) -> Side:
+        """The parameters."""
+        return Side(self.choice.kernel, self.choice.alpha, self.operator.output)
 
     def held_out(self, judged: NDArray[np.integer]) -> NodeBatch:
         """Return the leave-one-out distributions of some rows."""
@@ -339,26 +412,24 @@ def _output(wishes: Wishes, rows: Rows, choice: DensityChoice, shape: Array) -> 
     return output_side(tuned, rows.Y, rows.weights, None)
 
 
-def _located(
-    problem: Problem, means: list[MeanChoice], judged: NDArray[np.integer]
-) -> tuple[Located, dict[str, Batch]]:
-    """Return the location-scale component and its held-out distributions of some rows."""
+@dataclass(frozen=True, eq=False)
+class TunedLocated:
+    """The location-scale component with its parameters and held-out residuals."""
+
+    parameters: LocationParameters
+    residuals: Residuals
+    inner: Tuned
+    model: Located
+
+
+def _located(problem: Problem, means: list[MeanChoice]) -> TunedLocated:
     rows = problem.rows
     parameters, system = _location_parameters(problem, means[0])
     model, residuals = fit_location_scale(
         parameters, system, (rows.X, rows.Y, rows.weights), problem.floor, problem.seed
     )
     inner = _tuned_residual(problem, means, residuals)
-    located = Located(model, inner.operator)
-    if len(judged) == len(rows):
-        return located, _cross_validated(problem, parameters, inner)
-    # one row of thousands does not move the residuals of others
-    location, scale = residuals.location[judged], residuals.scale[judged]
-    found: dict[str, Batch] = {
-        "location_scale": AffineBatch(inner.held_out(judged), location, scale),
-        "residual_tail": student_tail(location, scale),
-    }
-    return located, found
+    return TunedLocated(parameters, residuals, inner, Located(model, inner.operator))
 
 
 def _location_parameters(
@@ -410,8 +481,7 @@ def _with_varying_noise(
 def _tuned_residual(problem: Problem, means: list[MeanChoice], residuals: Residuals) -> Tuned:
     """Tune the operator of the residuals, whose density varies slowly with x."""
     best = means[0]
-    r = np.clip(residuals.values, -_LARGEST_RESIDUAL, _LARGEST_RESIDUAL)
-    rows = problem.rows.with_outputs(r)
+    rows = problem.rows.with_outputs(_clipped(residuals))
     scales = FreeScales(best.template, rows.X.shape[-1])
     middle = with_median_scales(best.template, problem.few().X)
     wide = scales.kernel(scales.log_scales_of(middle) + 1.0) if len(scales) else best.kernel
@@ -423,40 +493,42 @@ def _tuned_residual(problem: Problem, means: list[MeanChoice], residuals: Residu
     return _tuned(problem, rows, wishes, [(best.template, wide)], 1e-2, shape, floor)
 
 
-def _cross_validated(
-    problem: Problem, parameters: LocationParameters, inner: Tuned
-) -> dict[str, Batch]:
-    """Return held-out distributions by K-fold at fixed parameters.
-
-    Leave-one-out is not exact here: the residuals of the other rows have seen the one left out.
-    """
+def _cross_validated(problem: Problem, plain: Tuned, located: TunedLocated) -> dict[str, Batch]:
+    """Return held-out distributions of all rows by K-fold, at fixed parameters."""
     rows, n = problem.rows, len(problem.rows)
-    fold_of = np.random.default_rng(problem.seed + 2).permutation(n) % _FOLDS
-    order = np.argsort(fold_of, kind="stable")
-    parts = []
-    for fold in range(_FOLDS):
-        train = rows.take(np.flatnonzero(fold_of != fold))
-        located = _refitted(problem, parameters, inner, train)
-        parts.append(located.batches(rows.X[fold_of == fold]))
-    back = np.argsort(order)
-    return {
-        "location_scale": join([part[0] for part in parts]).take(back),
-        "residual_tail": join([part[1] for part in parts]).take(back),
-    }
+    folds = _MANY_FOLDS if n <= _FEW_ROWS else _FOLDS
+    fold_of = np.random.default_rng(problem.seed + 2).permutation(n) % folds
+    parts: dict[str, list[Batch]] = {"plain": [], "location_scale": [], "residual_tail": []}
+    for fold in range(folds):
+        train, test = rows.take(np.flatnonzero(fold_of != fold)), rows.X[fold_of == fold]
+        parts["plain"].append(_refitted(problem, plain.side, train).batch(test))
+        inner = located.inner.side
+        there = _refitted_located(problem, located.parameters, inner, train).batches(test)
+        parts["location_scale"].append(there[0])
+        parts["residual_tail"].append(there[1])
+    back = np.argsort(np.argsort(fold_of, kind="stable"))
+    return {name: join(batches).take(back) for name, batches in parts.items()}
 
 
-def _refitted(
-    problem: Problem, parameters: LocationParameters, inner: Tuned, rows: Rows
+def _refitted(problem: Problem, side: Side, rows: Rows) -> DensityOperator:
+    """Return the operator of other rows, at the same parameters."""
+    system = problem.system(side.kernel, side.alpha, rows)
+    return DensityOperator.of_rows(system, side.output, rows.Y, problem.positivity)
+
+
+def _refitted_located(
+    problem: Problem, parameters: LocationParameters, inner: Side, rows: Rows
 ) -> Located:
-    """Return the location-scale component of other rows, at the same parameters."""
     system = problem.system(parameters.kernel, parameters.noise / rows.weights.sum(), rows)
     model, residuals = fit_location_scale(
         parameters, system, (rows.X, rows.Y, rows.weights), problem.floor, problem.seed
     )
-    r = np.clip(residuals.values, -_LARGEST_RESIDUAL, _LARGEST_RESIDUAL)
-    inner_system = problem.system(inner.choice.kernel, inner.choice.alpha, rows)
-    output = inner.operator.output
-    return Located(model, DensityOperator.of_rows(inner_system, output, r, problem.positivity))
+    clipped = rows.with_outputs(_clipped(residuals))
+    return Located(model, _refitted(problem, inner, clipped))
+
+
+def _clipped(residuals: Residuals) -> Array:
+    return np.clip(residuals.values, -_LARGEST_RESIDUAL, _LARGEST_RESIDUAL)
 
 
 def _importances(operator: CombinedOperator, rows: Rows) -> Array:

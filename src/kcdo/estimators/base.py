@@ -25,6 +25,8 @@ Array = NDArray[np.floating]
 _FITTED = (
     "_operator",
     "_plan",
+    "_chosen",
+    "_transform",
     "sums_",
     "report_",
     "n_features_in_",

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import RegressorTags, Tags
 from sklearn.utils.validation import check_is_fitted
 
-from kcdo.automatic import automatic_fit
+from kcdo.automatic import Chosen, Side, automatic_fit, fit_chosen
 from kcdo.combination import Combination, CombinedOperator
 from kcdo.distributions import ConditionalDistribution, Positivity
 from kcdo.errors import InvalidInputError, InvalidTypeError, KcdoWarning
@@ -125,6 +125,9 @@ class ConditionalDensityOperator(ConditionalEstimator):
     >>> dist.pdf([0.0, 0.5, 1.0]).shape
     (2, 3)
     """
+
+    report_: FitReport
+    _operator: DensityOperator | CombinedOperator
 
     def __init__(
         self,
@@ -249,6 +252,32 @@ class ConditionalDensityOperator(ConditionalEstimator):
         dist = condition(self._operator, queries, flat=self._flat, transform=self._transform)
         return dist.labelled(self._labels(X))
 
+    def refit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Return a new model of other rows with the parameters of this one: nothing is chosen.
+
+        For cross-validation at fixed parameters, and for data that grew a little.
+        """
+        check_is_fitted(self)
+        inputs, outputs, weights = self._encode_more(X, y, sample_weight)
+        if self._transform is not None:
+            outputs = self._transform.forward(outputs)
+        other = copy(self)
+        rows = Rows(inputs, outputs, weights)
+        solver = self._choose_solver(inputs, weights)[1]
+        other._operator = fit_chosen(
+            self._all_chosen(), self._wishes(), rows, solver, self.positivity
+        )
+        other.report_ = replace(self.report_, n_samples=len(rows))
+        return other
+
+    def _all_chosen(self) -> Chosen:
+        if hasattr(self, "_chosen"):
+            return self._chosen
+        operator = self._operator
+        assert isinstance(operator, DensityOperator)
+        side = Side(operator.system.kernel, self.report_.alpha, operator.output)
+        return Chosen(side, None, None, {"plain": 1.0}, np.zeros(self._n_outputs))
+
     def predict(self, X: Any) -> Array:
         """Return the conditional mean, (Q,) or (Q, d)."""
         return self.conditional(X).mean()
@@ -326,6 +355,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         combination = self.combination or Combination()
         fitted = automatic_fit(wishes, rows, solver, combination, self.positivity)
         self._finish(fitted.system, fitted.operator, len(rows), started)
+        self._chosen = fitted.chosen
         names = getattr(self, "feature_names_in_", None)
         names = [str(j) for j in range(len(fitted.importances))] if names is None else names
         self.report_ = replace(
