@@ -1,6 +1,7 @@
 """``selection="auto"``: every open parameter by held-out losses, then a combination."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -44,13 +45,16 @@ from kcdo.tuning import (
     OutputFamily,
     Rows,
     families,
+    ridge_above,
     search_alpha,
     search_density,
     search_filter,
     search_mean,
+    shortest_length,
 )
 
 Array = NDArray[np.floating]
+RowSystem = ExactSystem | NystromRows
 
 _COARSE_NODES = {1: 80, 2: 32, 3: 12}  # per axis, while the scales are learnt
 _FINE_NODES = {1: 256, 2: 48, 3: 16}
@@ -65,7 +69,6 @@ _FEW_VALUES = 200
 _ALL_ROWS = 2000  # up to here every row is held out for the weights
 _WIDE_NOISE = 0.5  # least noise ratio of the log squared residuals: they are noisy
 _ROUGH = 3  # place of Matérn 1/2 among the families
-_DISCRETE_LENGTH = 0.85  # least cut-off length of discrete outputs, in gap / √12
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +76,7 @@ class AutomaticFit:
     """A combined model and what was chosen on the way."""
 
     operator: CombinedOperator
-    system: ExactSystem | NystromRows
+    system: RowSystem
     importances: Array
     loss: float | None
     chosen: "Chosen"
@@ -117,17 +120,17 @@ class Problem:
         """Seed of every subsample."""
         return self.wishes.seed
 
-    def system(self, kernel: Kernel, alpha: float, rows: Rows) -> ExactSystem | NystromRows:
-        """Return the ridge system of some rows."""
+    def systems(self, kernel: Kernel, rows: Rows) -> Callable[[float], RowSystem]:
+        """Return the ridge systems of some rows, as a function of α."""
+        n_jobs = self.wishes.n_jobs
         if isinstance(self.solver, Nystrom):
             rng = np.random.default_rng(self.seed)
-            some = rows.X[rng.permutation(len(rows))[: 20 * self.solver.n_centres(len(rows))]]
-            centres = self.solver.choose(kernel, some, self.solver.n_centres(len(rows)), rng)
-            return NystromRows(
-                kernel, centres, rows.X, rows.weights, alpha, n_jobs=self.wishes.n_jobs
-            )
-        groups = Groups.of(rows.X, rows.weights)
-        return ExactSystem(kernel, groups, alpha, self.solver, n_jobs=self.wishes.n_jobs)
+            m = self.solver.n_centres(len(rows))
+            some = rows.X[rng.permutation(len(rows))[: 20 * m]]
+            centres = self.solver.choose(kernel, some, m, rng)
+            return NystromRows(kernel, centres, rows.X, rows.weights, 1.0, n_jobs=n_jobs).with_alpha
+        groups, solver = Groups.of(rows.X, rows.weights), self.solver
+        return lambda alpha: ExactSystem(kernel, groups, alpha, solver, n_jobs=n_jobs)
 
     def few(self) -> Rows:
         """Return the rows on which scales are learnt."""
@@ -284,7 +287,7 @@ class Tuned:
 
     rows: Rows
     choice: DensityChoice
-    system: ExactSystem | NystromRows
+    system: RowSystem
     operator: DensityOperator
 
     @property
@@ -344,7 +347,8 @@ def _tuned(
     floor: Array,
 ) -> Tuned:
     """Learn the scales on some rows, then α and the output filter on all of them."""
-    least = _DISCRETE_LENGTH * float(np.max(floor / shape))
+    floor_ratio = float(np.max(floor / shape))
+    least = shortest_length(floor_ratio)
     coarse = _family(wishes, rows, shape, _COARSE_NODES)
     guess = (alpha, np.log(max(0.5 * len(rows) ** (-1 / 6), least, 1e-3)))
     choice = search_density(
@@ -359,11 +363,13 @@ def _tuned(
         problem.seed,
     )
     judged = problem.judges()
-    tried: dict[float, tuple[DensityChoice, ExactSystem | NystromRows]] = {}
+    tried: dict[float, tuple[DensityChoice, RowSystem]] = {}
     fine = _family(wishes, rows, shape, _FINE_NODES)
 
+    systems = problem.systems(choice.kernel, rows)
+
     def judge(candidate: float) -> float:
-        system = problem.system(choice.kernel, candidate, rows)
+        system = systems(candidate)
         weights = system.held_out_weights(judged)
         found = search_filter(choice, weights, rows, judged, fine, problem.loss, least)
         if not tried or found.loss < min(known.loss for known, _ in tried.values()):
@@ -377,6 +383,9 @@ def _tuned(
     else:
         judge(choice.alpha)
     ((chosen, system),) = tried.values()
+    chosen = replace(
+        chosen, log_ridge=ridge_above(floor_ratio, chosen.log_length, chosen.log_ridge)
+    )
     output = _output(wishes, rows, chosen, shape)
     operator = DensityOperator.of_rows(system, output, rows.Y, problem.positivity)
     return Tuned(rows, chosen, system, operator)
@@ -434,18 +443,19 @@ def _located(problem: Problem, means: list[MeanChoice]) -> TunedLocated:
 
 def _location_parameters(
     problem: Problem, best: MeanChoice
-) -> tuple[LocationParameters, ExactSystem | NystromRows]:
+) -> tuple[LocationParameters, RowSystem]:
     """Return the parameters of location and scale; the noise is judged on all rows."""
     rows = problem.rows
     total = float(rows.weights.sum())
     few = min(len(rows), problem.effort.mean_rows)
     judged = problem.judges()
     centred = rows.Y - np.average(rows.Y, axis=0, weights=rows.weights)
-    tried: dict[float, tuple[float, ExactSystem | NystromRows]] = {}
+    tried: dict[float, tuple[float, RowSystem]] = {}
+    systems = problem.systems(best.kernel, rows)
 
     def judge(noise: float) -> float:
         """Return the held-out Gaussian log score, each output's variance at its best."""
-        system = problem.system(best.kernel, noise / total, rows)
+        system = systems(noise / total)
         errors = (centred[judged] - system.held_out(centred, judged)) ** 2
         kept = system.kept(judged)[:, None]
         loss = float(np.sum(np.log(np.mean(errors * kept, axis=0)) - np.mean(np.log(kept))))
@@ -512,14 +522,14 @@ def _cross_validated(problem: Problem, plain: Tuned, located: TunedLocated) -> d
 
 def _refitted(problem: Problem, side: Side, rows: Rows) -> DensityOperator:
     """Return the operator of other rows, at the same parameters."""
-    system = problem.system(side.kernel, side.alpha, rows)
+    system = problem.systems(side.kernel, rows)(side.alpha)
     return DensityOperator.of_rows(system, side.output, rows.Y, problem.positivity)
 
 
 def _refitted_located(
     problem: Problem, parameters: LocationParameters, inner: Side, rows: Rows
 ) -> Located:
-    system = problem.system(parameters.kernel, parameters.noise / rows.weights.sum(), rows)
+    system = problem.systems(parameters.kernel, rows)(parameters.noise / rows.weights.sum())
     model, residuals = fit_location_scale(
         parameters, system, (rows.X, rows.Y, rows.weights), problem.floor, problem.seed
     )

@@ -7,6 +7,7 @@ solution is [G + (Σω) α K_cc]⁺ H, in the whitened basis of K_cc with its sm
 without the cut the answer depends on the order of the chunks.
 """
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,15 +191,19 @@ class NystromRows(Centres):
         for rows in self._chunks():
             section = cross_gram(kernel, X[rows], centres, n_jobs=n_jobs)
             self._sums.add(section, np.zeros((len(section), 0)), weights[rows])
-        self.with_alpha(alpha)
+        self._solve(alpha)
 
     def with_alpha(self, alpha: float) -> "NystromRows":
-        """Solve the same sums with another α."""
+        """Return the system of the same sums with another α."""
+        other = copy(self)
+        other._solve(alpha)
+        return other
+
+    def _solve(self, alpha: float) -> None:
         self.alpha = alpha
         self._system = NystromSystem(
             self.kernel, self.centres, self._basis, self._sums, alpha, n_jobs=self.n_jobs
         )
-        return self
 
     @property
     def factor(self) -> CholeskyFactor:

@@ -11,10 +11,12 @@ from kcdo.tuning.search import (
     Rows,
     families,
     minimise,
+    ridge_above,
     search_alpha,
     search_density,
     search_filter,
     search_mean,
+    shortest_length,
 )
 from kcdo.tuning.smoothers import (
     ExactSmoother,
@@ -44,9 +46,11 @@ __all__ = [
     "Scoring",
     "families",
     "minimise",
+    "ridge_above",
     "scale_per_length",
     "search_alpha",
     "search_density",
     "search_filter",
     "search_mean",
+    "shortest_length",
 ]

@@ -24,7 +24,7 @@ from kcdo.systems import Groups
 from kcdo.tuning.likelihood import MarginalLikelihood
 from kcdo.tuning.losses import Loss
 from kcdo.tuning.objective import HeldOutLoss
-from kcdo.tuning.outputs import OutputFamily
+from kcdo.tuning.outputs import OutputFamily, scale_per_length
 from kcdo.tuning.smoothers import ExactSmoother, FixedSmoother, Leave
 
 Array = NDArray[np.floating]
@@ -266,6 +266,23 @@ def minimise(
         options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20},
     )
     return result.x, float(result.fun)
+
+
+def shortest_length(least_scale: float) -> float:
+    """Return the least cut-off length that an output kernel of a least scale can have."""
+    return least_scale / scale_per_length(float(np.exp(_RIDGE_RANGE[0])))
+
+
+def ridge_above(least_scale: float, log_length: float, log_ridge: float) -> float:
+    """Return log α', lowered where the kernel of that cut-off length would be below its floor.
+
+    >>> ridge_above(0.0, 0.0, 1.0)
+    1.0
+    """
+    exponent = 0.5 * (least_scale / np.exp(log_length)) ** 2
+    if exponent <= np.log(2.0):
+        return log_ridge
+    return float(np.clip(-np.log(np.exp(exponent) - 2.0), _RIDGE_RANGE[0], log_ridge))
 
 
 def _with_prior(objective: Objective, centre: Array, n: int) -> Objective:
