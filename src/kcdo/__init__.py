@@ -10,12 +10,14 @@ from kcdo._version import __version__
 
 if TYPE_CHECKING:
     from kcdo import metrics
+    from kcdo.combination import Combination
     from kcdo.datasets import Donut, make_donut
     from kcdo.distributions import ConditionalDistribution, HighestDensityRegion
     from kcdo.embeddings import GaussianEmbedding, MeanEmbedding, SampleEmbedding, mmd
     from kcdo.errors import (
         AccuracyWarning,
         DataNotFoundError,
+        DiscreteOutputWarning,
         InvalidInputError,
         InvalidTypeError,
         KcdoError,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from kcdo.inputs import GaussianInput, SampleInput
     from kcdo.kernels import (
         Adapter,
+        Automatic,
         Categorical,
         DensityKernel,
         Gaussian,
@@ -70,12 +73,14 @@ if TYPE_CHECKING:
     from kcdo.systems import Exact, Iterative, Nystrom
 
 _HOMES = {
+    "combination": ("Combination",),
     "datasets": ("Donut", "make_donut"),
     "distributions": ("ConditionalDistribution", "HighestDensityRegion"),
     "embeddings": ("GaussianEmbedding", "MeanEmbedding", "SampleEmbedding", "mmd"),
     "errors": (
         "AccuracyWarning",
         "DataNotFoundError",
+        "DiscreteOutputWarning",
         "InvalidInputError",
         "InvalidTypeError",
         "KcdoError",
@@ -98,6 +103,7 @@ _HOMES = {
     "inputs": ("GaussianInput", "SampleInput"),
     "kernels": (
         "Adapter",
+        "Automatic",
         "Categorical",
         "DensityKernel",
         "Gaussian",
@@ -130,8 +136,10 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "AccuracyWarning",
     "Adapter",
+    "Automatic",
     "CalibrationDisplay",
     "Categorical",
+    "Combination",
     "ConditionalDensityOperator",
     "ConditionalDistribution",
     "ConditionalMeanOperator",
@@ -140,6 +148,7 @@ __all__ = [
     "DensityHeatmapDisplay",
     "DensityKernel",
     "DensityReconstruction",
+    "DiscreteOutputWarning",
     "Donut",
     "Exact",
     "FitReport",
