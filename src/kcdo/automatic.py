@@ -37,6 +37,7 @@ from kcdo.reconstruction import Reconstruction
 from kcdo.selection import Wishes, default_reference, heuristic, output_side
 from kcdo.systems import Exact, ExactSystem, Groups, Nystrom, NystromRows, Solver
 from kcdo.tuning import (
+    BalancedScore,
     DensityChoice,
     Effort,
     LogScore,
@@ -113,7 +114,11 @@ class Problem:
     positivity: Positivity
     floor: Array
     effort: Effort = field(default_factory=Effort)
-    loss: Loss = field(default_factory=LogScore)
+
+    @property
+    def loss(self) -> Loss:
+        """The held-out loss that chooses: log score, and CRPS where it is defined."""
+        return BalancedScore() if self.rows.Y.shape[1] == 1 else LogScore()
 
     @property
     def seed(self) -> int:
@@ -168,6 +173,26 @@ def automatic_fit(
     if len(rows) < _FEWEST_ROWS or np.any(np.ptp(rows.Y, axis=0) == 0):
         return _fit_heuristic(problem)
     return _fit(problem)
+
+
+def tuned_wishes(wishes: Wishes, rows: Rows, positivity: Positivity) -> Wishes:
+    """Return the wishes for a streamed fit, with what a pilot sample can choose: all but α.
+
+    A stream keeps sums, and those of the location-scale form do not merge: it fits the plain form.
+    """
+    if len(rows) < _FEWEST_ROWS or np.any(np.ptp(rows.Y, axis=0) == 0):
+        return wishes
+    floor = discrete_floor(rows.Y, rows.weights)
+    problem = Problem(wishes, rows, Exact(), Combination(), positivity, floor)
+    means = _mean_choices(problem)
+    tuned = _tuned_plain(problem, means, _residual_sds(means[0], problem))
+    output = tuned.operator.output
+    return replace(
+        wishes,
+        kernel_x=tuned.choice.kernel,
+        kernel_y=output.kernel.kernel,
+        alpha_prime=output.ridge,
+    )
 
 
 def discrete_floor(Y: Array, weights: Array) -> Array:

@@ -33,11 +33,15 @@ from kcdo.systems import (
     effective_size,
     whitened_basis,
 )
+from kcdo.tuning import LogScore, Scoring, lowest_alpha
 
 Array = NDArray[np.floating]
 Chunk = tuple[NDArray, Array, Array]  # inputs, outputs (N, d), weights
 
 _PILOT_ROWS = 2000
+_JUDGES = 500
+_ALPHAS_TRIED = 10
+_ALPHA_RANGE = (-20.0, 0.0)  # of log α
 _ROWS_PER_CENTRE = 20
 _EMBEDDED_ELEMENTS = 1 << 23  # rows x nodes embedded at a time where outputs are not binned
 
@@ -87,9 +91,12 @@ class StreamPlan:
     bins: OutputBins | None
     wishes: Wishes
     chunk_rows: int
+    judges: Chunk | None = None  # rows whose held-out loss chooses α; None for the rule
 
     @classmethod
-    def of(cls, wishes: Wishes, options: Nystrom, pilot: Pilot) -> "StreamPlan":
+    def of(
+        cls, wishes: Wishes, options: Nystrom, pilot: Pilot, *, judge_alpha: bool = False
+    ) -> "StreamPlan":
         """Choose from the pilot sample by the heuristic rule, with the N of all rows."""
         check_output(wishes, pilot.Y)
         kernel = with_median_scales(wishes.kernel_x, pilot.X, pilot.weights, seed=wishes.seed)
@@ -97,7 +104,9 @@ class StreamPlan:
         rng = np.random.default_rng(wishes.seed)
         centres = options.choose(kernel, pilot.X, options.n_centres(pilot.n_rows), rng)
         bins = OutputBins.of(output, len(centres))
-        plan = cls(kernel, centres, output, bins, wishes, options.chunk_rows)
+        few = slice(0, _JUDGES)
+        judges = (pilot.X[few], pilot.Y[few], pilot.weights[few]) if judge_alpha else None
+        plan = cls(kernel, centres, output, bins, wishes, options.chunk_rows, judges)
         plan.require_memory()
         return plan
 
@@ -151,9 +160,41 @@ class StreamPlan:
         alpha = ridge_value(
             self.wishes.alpha, DEFAULT_ALPHA, sums.n_effective, self.output.measure.n_nodes
         )
+        if self.judges is not None and self.wishes.alpha is None:
+            alpha = self._judged_alpha(sums)
+        return self._with_alpha(sums, alpha)
+
+    def _with_alpha(self, sums: NystromSums, alpha: float) -> NystromSystem:
         return NystromSystem(
             self.kernel, self.centres, self.whitening, sums, alpha, n_jobs=self.wishes.n_jobs
         )
+
+    def _judged_alpha(self, sums: NystromSums) -> float:
+        """Return the α of least held-out log score of the judges, which are among the rows.
+
+        With the prediction f and the leverage h of a row, it is predicted as (f - hb)/(1 - h)
+        without itself: no second pass over the data.
+        """
+        assert self.judges is not None
+        X, Y, weights = self.judges
+        section = cross_gram(self.kernel, X, self.centres, n_jobs=self.wishes.n_jobs)
+        embedded = self.output.embed(Y)
+        scoring = Scoring(self.output.measure, Y, weights, self.output.kernel.scales)
+        targets = self._embedded_targets(sums)
+
+        def loss(alpha: float) -> float:
+            system = self._with_alpha(sums, alpha)
+            leverage = np.einsum("ij,ji->i", section, system.coefficients(section.T))
+            leverage = np.minimum(leverage * (1.0 if sums.counts else weights), 1.0 - 1e-9)
+            fitted = section @ system.coefficients(targets)
+            held_out = (fitted - leverage[:, None] * embedded) / (1.0 - leverage)[:, None]
+            return LogScore()(scoring, self.output.reconstruct(held_out))[0]
+
+        return lowest_alpha(loss, _ALPHA_RANGE, _ALPHAS_TRIED)
+
+    def _embedded_targets(self, sums: NystromSums) -> Array:
+        """Return the summed embeddings on the nodes, (m, M)."""
+        return sums.targets.T if self.bins is None else self.bins.embed(sums.targets)
 
     @cached_property
     def whitening(self) -> Array:
@@ -164,9 +205,8 @@ class StreamPlan:
         self, system: NystromSystem, sums: NystromSums, positivity: Positivity
     ) -> DensityOperator:
         """Return the model of the sums and their system."""
-        targets, marginal = sums.targets.T, sums.target_totals
+        targets, marginal = self._embedded_targets(sums), sums.target_totals
         if self.bins is not None:
-            targets = self.bins.embed(sums.targets)
             marginal = self.bins.embed(marginal[:, None])[0]
         return DensityOperator.streamed(system, self.output, sums, targets, marginal, positivity)
 

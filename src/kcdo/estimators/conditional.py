@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import RegressorTags, Tags
 from sklearn.utils.validation import check_is_fitted
 
-from kcdo.automatic import Chosen, Side, automatic_fit, fit_chosen
+from kcdo.automatic import Chosen, Side, automatic_fit, fit_chosen, tuned_wishes
 from kcdo.combination import Combination, CombinedOperator
 from kcdo.distributions import ConditionalDistribution, Positivity
 from kcdo.errors import InvalidInputError, InvalidTypeError, KcdoWarning
@@ -54,6 +54,7 @@ from kcdo.validation import check_outputs, is_chunks
 Array = NDArray[np.floating]
 
 SELECTIONS = ("auto", *RULES)
+_PILOT_ROWS = 2000  # of a stream, that parameters are chosen on
 
 
 class ConditionalDensityOperator(ConditionalEstimator):
@@ -200,6 +201,11 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self._check_parameters()
         options = self._stream_options()
         started = time.perf_counter()
+        if hasattr(self, "_chosen"):
+            raise InvalidInputError(
+                "this model combines forms whose sums do not merge: fit with "
+                'selection="heuristic" and solver=kcdo.Nystrom(), or begin with partial_fit.'
+            )
         if not hasattr(self, "_plan"):
             if hasattr(self, "_operator"):
                 warnings.warn(
@@ -211,7 +217,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             chunk = self._encode(X, y, sample_weight)
             seed = self._seed()
             pilot = Pilot.of_chunks(iter([chunk]), pilot_size(options, len(chunk[0])), seed)
-            plan = StreamPlan.of(self._wishes(), options, pilot)
+            plan = self._stream_plan(pilot, options)
             before = plan.empty_sums()
         else:
             chunk = self._encode_more(X, y, sample_weight)
@@ -403,9 +409,17 @@ class ConditionalDensityOperator(ConditionalEstimator):
     def _stream(
         self, pilot: Pilot, chunks: Iterator[Chunk], options: Nystrom, started: float
     ) -> None:
-        plan = StreamPlan.of(self._wishes(), options, pilot)
+        plan = self._stream_plan(pilot, options)
         sums = stream(plan, chunks, pilot.n_rows, Progress(self.verbose))
         self._solve_sums(plan, sums, started)
+
+    def _stream_plan(self, pilot: Pilot, options: Nystrom) -> StreamPlan:
+        wishes, automatic = self._wishes(), self.selection == "auto"
+        if automatic:
+            few = slice(0, _PILOT_ROWS)
+            rows = Rows(pilot.X[few], pilot.Y[few], pilot.weights[few])
+            wishes = tuned_wishes(wishes, rows, self.positivity)
+        return StreamPlan.of(wishes, options, pilot, judge_alpha=automatic)
 
     def _solve_sums(self, plan: StreamPlan, sums: NystromSums, started: float) -> None:
         system = plan.system(sums)
@@ -436,6 +450,10 @@ class ConditionalDensityOperator(ConditionalEstimator):
             raise InvalidInputError(
                 'selection="paper" has no streamed form: it needs as many nodes as rows. Use '
                 'selection="heuristic".'
+            )
+        if self.support is not None:
+            raise InvalidInputError(
+                "support has no streamed form yet: transform the outputs before they are streamed."
             )
         if isinstance(self.solver, Exact | Iterative):
             raise InvalidInputError(

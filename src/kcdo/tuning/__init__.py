@@ -1,7 +1,7 @@
 """Choosing parameters: held-out losses in closed form, their gradients, and the search."""
 
 from kcdo.tuning.likelihood import MarginalLikelihood
-from kcdo.tuning.losses import CdeLoss, CrpsLoss, LogScore, Loss, Scoring
+from kcdo.tuning.losses import BalancedScore, CdeLoss, CrpsLoss, LogScore, Loss, Scoring
 from kcdo.tuning.objective import HeldOutLoss
 from kcdo.tuning.outputs import OutputFamily, scale_per_length
 from kcdo.tuning.search import (
@@ -10,6 +10,7 @@ from kcdo.tuning.search import (
     MeanChoice,
     Rows,
     families,
+    lowest_alpha,
     minimise,
     ridge_above,
     search_alpha,
@@ -27,6 +28,7 @@ from kcdo.tuning.smoothers import (
 )
 
 __all__ = [
+    "BalancedScore",
     "CdeLoss",
     "CrpsLoss",
     "DensityChoice",
@@ -45,6 +47,7 @@ __all__ = [
     "Rows",
     "Scoring",
     "families",
+    "lowest_alpha",
     "minimise",
     "ridge_above",
     "scale_per_length",

@@ -119,6 +119,24 @@ class CrpsLoss(Loss):
         return rows, h * after
 
 
+@dataclass(frozen=True)
+class BalancedScore(Loss):
+    """Mean log score + log(mean CRPS), for one output: neither is bought at the other's cost.
+
+    Both parts change by a constant when the unit of the output does.
+    """
+
+    log_score: LogScore = LogScore()
+    crps: CrpsLoss = CrpsLoss()
+
+    def of_density(self, scoring: Scoring, density: Array) -> tuple[Array, Array]:
+        """Return the loss of each row, of which the mean is taken, and its derivative."""
+        logs, log_gradient = self.log_score.of_density(scoring, density)
+        crps, crps_gradient = self.crps.of_density(scoring, density)
+        mean = float(scoring.share @ crps)
+        return logs + np.log(mean), log_gradient + crps_gradient / mean
+
+
 def positive_density(measure: Measure, values: Array):  # type: ignore[no-untyped-def]
     """Return the positive densities of signed node values, and the pullback of derivatives.
 

@@ -236,18 +236,25 @@ def search_filter(
 def search_alpha(
     judge: Callable[[float], float], start: float, factorisations: int, ratio: float
 ) -> float:
-    """Return an α of small loss between start · ratio² and start · 30, with few judgements.
+    """Return an α of small loss, with few judgements, from one found on a share of the rows.
 
-    ``ratio`` is the share of the rows that the start was found on: α falls with their number.
+    ``ratio`` is that share: α falls with the number of rows.
     """
     low = np.log(start) + 2.0 * np.log(max(ratio, 1e-4)) - 1.0
     high = np.log(start) + 2.0
-    low, high = max(low, _ALPHA_RANGE[0]), min(high, _ALPHA_RANGE[1])
+    bounds = max(low, _ALPHA_RANGE[0]), min(high, _ALPHA_RANGE[1])
+    return lowest_alpha(judge, bounds, factorisations)
+
+
+def lowest_alpha(
+    judge: Callable[[float], float], bounds: tuple[float, float], judgements: int
+) -> float:
+    """Return the α of least loss between bounds of its logarithm, by Brent's method."""
     result = minimize_scalar(
         lambda log_alpha: judge(float(np.exp(log_alpha))),
-        bounds=(low, high),
+        bounds=bounds,
         method="bounded",
-        options={"maxiter": factorisations, "xatol": 0.2},
+        options={"maxiter": judgements, "xatol": 0.2},
     )
     return float(np.exp(result.x))
 
