@@ -1,4 +1,4 @@
-"""The command line, through real processes: what it prints, imports, writes and returns."""
+"""The command line as a whole: help, usage, what it imports, what is missing."""
 
 import subprocess
 import sys
@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from kcdo._version import __version__
+from tests.command_line import fail_together, kcdo, succeed, succeed_here
 
 EXECUTABLE = Path(sys.executable).with_name("kcdo")
-HEAVY = ("numpy", "scipy", "sklearn", "matplotlib", "pandas", "polars")
+HEAVY = ("numpy", "scipy", "sklearn", "matplotlib", "pandas", "polars", "pyarrow")
+COMMANDS = ("fit", "predict", "density", "sample", "evaluate", "plot", "report", "info", "demo")
 
 # Each makes one import fail in the way a missing package does, then runs the command line.
 WITHOUT_PACKAGE = """
@@ -41,12 +43,37 @@ def test_version(command):
 def test_help_names_the_commands_and_imports_nothing_heavy():
     result = run(sys.executable, "-X", "importtime", "-m", "kcdo", "--help")
     assert result.returncode == 0
-    assert "demo" in result.stdout
+    for command in COMMANDS:
+        assert f" {command} " in result.stdout
+    assert "Exit codes" in result.stdout
     imported = {
         line.rpartition("|")[2].strip().partition(".")[0] for line in result.stderr.splitlines()
     }
     assert "typer" in imported
     assert imported.isdisjoint(HEAVY)
+
+
+def test_help_of_a_command_shows_examples(capsys):
+    for command in COMMANDS:
+        text = succeed_here(command, "--help", capsys=capsys)
+        assert f"kcdo {command}" in text.partition("Examples")[2]
+        for option in ("--quiet", "--debug"):
+            assert option in text
+
+
+def test_without_arguments_there_is_help():
+    assert "kcdo fit data.csv --target speed" in succeed()
+
+
+def test_misuse_is_one_line():
+    fail_together(
+        [
+            (["fitt"], 2, ["fitt", "Did you mean 'fit'?", "kcdo --help"]),
+            (["fit"], 2, ["Missing argument", "kcdo fit --help"]),
+            (["info", "--colour"], 2, ["--colour", "kcdo info --help"]),
+            (["demo", "--seed", "-1"], 2, ["--seed"]),
+        ]
+    )
 
 
 def test_importing_the_package_imports_nothing_heavy():
@@ -68,17 +95,25 @@ def test_an_import_error_that_is_not_about_typer_is_not_hidden():
     assert "kcdo._version" in result.stderr
 
 
-def test_demo_without_matplotlib_says_what_to_install():
-    result = run_python(WITHOUT_PACKAGE.format(package="matplotlib.figure", arguments=["demo"]))
+@pytest.mark.parametrize(
+    ("package", "extra", "arguments"),
+    [
+        ("matplotlib.figure", "plots", ["demo"]),
+        ("pandas", "cli", ["fit", __file__, "--target", "y", "-o", "m.kcdo"]),
+    ],
+)
+def test_without_an_extra_one_line_says_what_to_install(package, extra, arguments):
+    result = run_python(WITHOUT_PACKAGE.format(package=package, arguments=arguments))
     assert result.returncode == 2
-    assert result.stderr == 'Figures need an extra: pip install "kcdo[plots]"\n'
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.endswith(f' an extra: pip install "kcdo[{extra}]"\n')
 
 
-def test_demo_refuses_a_negative_seed(tmp_path):
-    result = run(EXECUTABLE, "demo", "--seed", "-1", "--out", tmp_path / "out")
-    assert result.returncode == 2
-    assert "--seed" in result.stderr
-    assert not (tmp_path / "out").exists()
+def test_debug_shows_the_traceback_and_the_line(tmp_path):
+    result = kcdo("info", tmp_path / "none.kcdo", "--debug")
+    assert result.returncode == 1
+    assert "Traceback" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("Error: there is no model file")
 
 
 @pytest.mark.slow

@@ -50,10 +50,10 @@ def examples(*lines: str) -> str:
     return "\b\n[bold]Examples[/bold]\n" + "\n".join(f"  {x}".replace("[", r"\[") for x in lines)
 
 
-def run() -> int:
-    """Run the command line and return its exit code."""
+def run(arguments: list[str] | None = None) -> int:
+    """Run a command, by default that of the process, and return its exit code."""
     try:
-        return int(app(prog_name="kcdo", standalone_mode=False) or 0)
+        return int(app(arguments, prog_name="kcdo", standalone_mode=False) or 0)
     except Exception as error:
         # typer raises its own copy of click's exceptions, or click's, depending on its version
         if not hasattr(error, "format_message"):

@@ -123,8 +123,9 @@ class ArrowTextWriter:
 
     def write(self, chunk: Any, added: dict[str, NDArray[np.floating]]) -> None:
         """Write rows with their new values; NaN leaves a field empty."""
-        frame = chunk.batch.to_pandas(ignore_metadata=True).assign(**added)
-        frame.to_csv(self._file, header=self._fresh, index=False)
+        # as objects, counts beside a gap stay counts
+        kept = chunk.batch.to_pandas(ignore_metadata=True, integer_object_nulls=True)
+        kept.assign(**added).to_csv(self._file, header=self._fresh, index=False)
         self._fresh = False
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
 from kcdo.commands.talk import counted
-from kcdo.commands.writing import check_target
+from kcdo.commands.writing import check_model, check_source, check_target
 
 if TYPE_CHECKING:
     from kcdo.commands.models import Model
@@ -40,12 +40,14 @@ def evaluate(
 ) -> None:
     """Compare predictions with what came true: log score, CRPS, CDE loss, coverage."""
     with session(quiet, as_json, debug) as talk:
+        check_model(model)
+        check_source(data)
+        check_target(out)
         from kcdo.commands.models import load_model, read_data
 
         if out is not None:
             from kcdo.commands.figures import calibration_display, check_figure, write_figure
 
-            check_target(out)
             check_figure(out)
         fitted = load_model(model)
         X, Y = read_data(fitted, data, talk, drop=drop_missing)

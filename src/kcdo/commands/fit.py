@@ -10,7 +10,7 @@ import typer
 from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
 from kcdo.commands.naming import Wanted, names, periods
 from kcdo.commands.talk import Talk, counted, listed
-from kcdo.commands.writing import check_target
+from kcdo.commands.writing import check_source, check_target
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +47,10 @@ def fit(
         str | None,
         typer.Option(help="How parameters are chosen: heuristic (fast) or auto (more accurate)."),
     ] = None,
+    centres: Annotated[
+        int | None,
+        typer.Option(min=2, help="Summarise the rows by so many centres: faster, also to predict."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random choices.", min=0)] = 0,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -54,28 +58,36 @@ def fit(
 ) -> None:
     """Fit the distribution of target columns given other columns, and save the model."""
     with session(quiet, as_json, debug) as talk:
-        from kcdo.commands.models import Model, save_model
+        check_source(data)
+        check_target(out)
         from kcdo.commands.tables import open_table, read_table
 
-        check_target(out)
         flagged = [name for text in categorical or [] for name in names(text)]
         wish = Wanted(names(target), names(given), weights, flagged, periods(periodic or []))
         with open_table(data) as table:
             wanted = wish.checked(table.columns, str(data))
             frame = read_table(data, table, wanted.roles(), talk, drop=drop_missing)
+        # after the table: what is wrong with it is said before scikit-learn is there
+        from kcdo.commands.models import Model, save_model
+
         with talk.progress("Fitting", None):
-            estimator = _fitted(frame, wanted, selection, seed)
+            estimator = _fitted(frame, wanted, selection, centres, seed)
         save_model(estimator, out)
         _tell(talk, data, out, Model.of(estimator))
 
 
-def _fitted(frame: pd.DataFrame, wanted: Wanted, selection: str | None, seed: int) -> Any:
+def _fitted(
+    frame: pd.DataFrame, wanted: Wanted, selection: str | None, centres: int | None, seed: int
+) -> Any:
     from kcdo.estimators import ConditionalDensityOperator
+    from kcdo.systems import Nystrom
 
     X = frame[wanted.given]
     targets = wanted.targets
     Y = frame[targets[0] if len(targets) == 1 else targets]
     options: dict[str, Any] = {} if selection is None else {"selection": selection}
+    if centres is not None:
+        options["solver"] = Nystrom(centres)
     estimator = ConditionalDensityOperator(_kernel(X, wanted), random_state=seed, **options)
     estimator.fit(X, Y, frame[wanted.weights].to_numpy() if wanted.weights else None)
     if not getattr(estimator, "target_names_", None):  # TEMPORARY: the estimator will set it

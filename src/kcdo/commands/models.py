@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 import kcdo
 from kcdo.commands.columns import labels
-from kcdo.commands.errors import FileError
 from kcdo.commands.naming import Role, check_names
 from kcdo.commands.tables import open_table, read_table
 from kcdo.commands.talk import Talk, listed
@@ -124,8 +123,6 @@ def read_data(model: Model, path: Path, talk: Talk, *, drop: bool) -> tuple[Any,
 
 def load_model(path: Path) -> Model:
     """Load a model file."""
-    if not path.is_file():
-        raise FileError(f"there is no model file {path}.")
     if hasattr(kcdo, "load"):
         return Model.of(kcdo.load(path))
     return Model.of(_load_temporarily(path))

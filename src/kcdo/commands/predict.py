@@ -12,7 +12,7 @@ from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
 from kcdo.commands.errors import UsageError
 from kcdo.commands.naming import names
 from kcdo.commands.talk import Talk, counted, listed
-from kcdo.commands.writing import check_target, output_file
+from kcdo.commands.writing import check_model, check_source, check_target, output_file
 from kcdo.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -53,15 +53,16 @@ def predict(
     The file is read in parts, so it may be larger than the memory. All its columns are kept.
     """
     with session(quiet, as_json, debug) as talk:
+        started = time.perf_counter()
+        if out is None and as_json:
+            raise UsageError("--json tells what was written, and needs -o.")
+        check_model(model)
+        check_source(data)
+        check_target(out)
         from kcdo.commands.answers import Answers
         from kcdo.commands.models import load_model
         from kcdo.commands.tables import check_formats, open_table
 
-        started = time.perf_counter()
-        if out is None and as_json:
-            raise UsageError("--json tells what was written, and needs -o.")
-        if out is not None:
-            check_target(out)
         answers = Answers(load_model(model), names(stats), skip_missing)
         with open_table(data) as table:
             check_formats(data, table, out)

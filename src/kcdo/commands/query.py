@@ -11,7 +11,7 @@ from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
 from kcdo.commands.errors import UsageError
 from kcdo.commands.naming import check_names
 from kcdo.commands.talk import Talk, counted, csv_lines, json_line
-from kcdo.commands.writing import check_target, output_file
+from kcdo.commands.writing import check_model, check_target, output_file
 
 if TYPE_CHECKING:
     from kcdo.distributions import ConditionalDistribution
@@ -57,9 +57,9 @@ def density(
     standard deviation 50.
     """
     with session(quiet, as_json, debug) as talk:
+        targets, queries = _ask(model, at, target, out)
         from kcdo.commands.queries import columns_of, grid_points
 
-        targets, queries = _ask(model, at, target, out)
         d = len(targets)
         side = grid or (200 if d == 1 else 50)
         if side**d > _LARGEST_GRID:
@@ -91,11 +91,11 @@ def sample(
 ) -> None:
     """Draw from the distribution of the targets at given inputs."""
     with session(quiet, as_json, debug) as talk:
+        targets, queries = _ask(model, at, target, out)
         import numpy as np
 
         from kcdo.commands.queries import columns_of
 
-        targets, queries = _ask(model, at, target, out)
         rng = np.random.default_rng(seed)
         answers = [(text, columns_of(targets, dist.sample(n, rng)[0])) for text, dist in queries]
         _write(answers, out, talk)
@@ -105,11 +105,11 @@ def _ask(
     path: Path, at: list[str], target: str | None, out: Path | None
 ) -> tuple[list[str], list[tuple[str, ConditionalDistribution]]]:
     """Return the targets, and each query with its distribution of them."""
+    check_model(path)
+    check_target(out)
     from kcdo.commands.models import load_model
     from kcdo.commands.queries import Query
 
-    if out is not None:
-        check_target(out)
     model = load_model(path)
     check_names([target] if target else [], model.targets, "the model", "--target")
     queries = [Query.parse(text, model) for text in at]

@@ -10,7 +10,7 @@ import typer
 from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
 from kcdo.commands.naming import check_names
 from kcdo.commands.talk import listed
-from kcdo.commands.writing import check_target, write_errors
+from kcdo.commands.writing import check_model, check_source, check_target, write_errors
 
 ModelFile = Annotated[Path, typer.Argument(help="Model file of kcdo fit.")]
 Data = Annotated[Path, typer.Option(help="Table with the inputs and the targets.")]
@@ -25,6 +25,7 @@ def info(
 ) -> None:
     """Print what a model is: columns, sizes, and the parameters that were chosen."""
     with session(quiet, as_json, debug) as talk:
+        check_model(model)
         from kcdo.commands.models import load_model
 
         fitted = load_model(model)
@@ -68,10 +69,12 @@ def plot(
     Inputs that are not drawn rest at their median or most frequent category.
     """
     with session(quiet, as_json, debug) as talk:
+        check_model(model)
+        check_source(data)
+        check_target(out)
         from kcdo.commands.figures import check_figure, density_display, joint_display, write_figure
         from kcdo.commands.models import load_model, read_data
 
-        check_target(out)
         check_figure(out)
         fitted = load_model(model)
         check_names([feature] if feature else [], fitted.given, "the model", "--feature")
@@ -101,10 +104,12 @@ def report(
     One HTML file that works offline. Rows which the model has not seen show its accuracy best.
     """
     with session(quiet, as_json, debug) as talk:
+        check_model(model)
+        check_source(data)
+        check_target(out)
         from kcdo.commands.models import load_model, read_data
         from kcdo.reports import write_report
 
-        check_target(out)
         fitted = load_model(model)
         X, Y = read_data(fitted, data, talk, drop=drop_missing)
         with talk.progress("Writing", None), write_errors(out):

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kcdo.commands.columns import Column
-from kcdo.commands.errors import FileError, UsageError
+from kcdo.commands.errors import UsageError
 from kcdo.commands.naming import Role
 from kcdo.commands.talk import Talk, counted, listed
 from kcdo.commands.text_tables import TextTable, TextWriter
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # pyarrow is an extra, imported for its files alone
 
 Table: TypeAlias = "TextTable | ArrowTable"
 
-CHUNK_ROWS = 20_000
+CHUNK_ROWS = 10_000
 
 _MAGIC = {b"PAR1": "parquet", b"ARRO": "feather"}
 _ENDINGS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}
@@ -29,12 +29,7 @@ _ENDINGS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".ar
 
 def open_table(path: Path) -> Table:
     """Open a table: Parquet or Feather by its first bytes, anything else as CSV."""
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        raise FileError(f"there is no file {path}.") from None
-    except IsADirectoryError:
-        raise FileError(f"{path} is a folder, not a table.") from None
+    file = path.open("rb")
     try:
         kind = _MAGIC.get(file.peek(4)[:4])
         if kind is None:

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all."""
+"""Files: there before they are read, and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -46,8 +46,23 @@ def output_file(path: Path | None) -> Iterator[BinaryIO]:
         yield file
 
 
-def check_target(path: Path) -> None:
-    """Raise, before any work, if a file cannot be written there."""
+def check_source(path: Path, what: str = "file") -> None:
+    """Raise, before anything is loaded for it, if there is nothing to read."""
+    if not path.exists():
+        raise FileError(f"there is no {what} {path}.")
+    if path.is_dir():
+        raise FileError(f"{path} is a folder, not a {what}.")
+
+
+def check_model(path: Path) -> None:
+    """Raise if there is no model file."""
+    check_source(path, "model file")
+
+
+def check_target(path: Path | None) -> None:
+    """Raise, before any work, if a file cannot be written there; standard output always can."""
+    if path is None:
+        return
     folder = path.resolve().parent
     if path.is_dir():
         raise FileError(f"cannot write {path}: it is a folder.")
