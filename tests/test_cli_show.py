@@ -1,0 +1,85 @@
+"""``kcdo evaluate``, ``plot`` and ``report`` through the real executable."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kcdo.commands.models import load_model
+from tests.command_line import fail_here, succeed, succeed_here
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with two tables, and models of one and of two targets."""
+    rng = np.random.default_rng(11)
+    path = tmp_path_factory.mktemp("show")
+    for name in ("train.csv", "test.csv"):
+        x, kind = rng.uniform(0, 6, 150), rng.choice(["a", "b"], 150)
+        y = np.sin(x) + (kind == "a") + 0.2 * rng.normal(size=150)
+        z = x + rng.normal(size=150)
+        pd.DataFrame({"kind": kind, "x": x, "y": y, "z": z}).to_csv(path / name, index=False)
+    for target, name in (("y", "one.kcdo"), ("y,z", "two.kcdo")):
+        command = ["fit", path / "train.csv", "--target", target, "--given", "kind,x"]
+        succeed_here(*command, "--selection", "heuristic", "--quiet", "-o", path / name)
+    return path
+
+
+def test_evaluate_prints_scores_and_draws_the_calibration(folder, tmp_path, capsys):
+    pytest.importorskip("kcdo.metrics")
+    figure = tmp_path / "pit.png"
+    text = succeed("evaluate", folder / "one.kcdo", folder / "test.csv", "-o", figure)
+    for part in ("150 rows", "log score", "CRPS", "CDE loss", "(of 90%)", f"Wrote {figure}."):
+        assert part in text
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    command = ["evaluate", folder / "two.kcdo", folder / "test.csv", "--json"]
+    scores = json.loads(succeed_here(*command, capsys=capsys))
+    assert scores["rows"] == 150
+    model, test = load_model(folder / "two.kcdo"), pd.read_csv(folder / "test.csv")
+    mean_log = model.estimator.score(model.inputs(test), test[["y", "z"]])
+    np.testing.assert_allclose(scores["log_score"], mean_log)
+    assert scores["crps"]["y"] < scores["crps"]["z"] < 1
+    assert 0.7 < scores["coverage"]["y"]["0.9"] <= 1
+    assert scores["figure"] is None
+
+
+def test_plot_writes_a_picture(folder, tmp_path, capsys):
+    plotting = pytest.importorskip("kcdo.plotting")
+    if not hasattr(plotting, "DensityHeatmapDisplay"):
+        pytest.skip("there are no displays yet")
+    data = ["--data", folder / "test.csv"]
+    out = tmp_path / "fig.png"
+    assert succeed("plot", folder / "one.kcdo", *data, "-o", out) == f"Wrote {out}.\n"
+    assert out.read_bytes().startswith(b"\x89PNG")
+    vector = tmp_path / "fig.svg"
+    command = ["plot", folder / "two.kcdo", *data, "-o", vector]
+    succeed_here(*command, "--target", "z", "--feature", "x", capsys=capsys)
+    upwards = vector.read_text()
+    succeed_here(*command, "--at", "x=3±0.5,kind=a", capsys=capsys)
+    assert "<svg" in upwards
+    assert vector.read_text() != upwards
+    one = ["plot", folder / "one.kcdo", *data, "-o"]
+    fail_here(
+        capsys,
+        [
+            ([*one, tmp_path / "fig.doc"], 2, ["fig.doc", ".png"]),
+            ([*one, out, "--feature", "kind"], 2, ["kind is categorical"]),
+            ([*one, out, "--feature", "xx"], 2, ["--feature", "did you mean x?"]),
+            ([*one, out, "--at", "x=3,kind=a"], 2, ["several targets"]),
+        ],
+    )
+
+
+def test_report_writes_one_page(folder, tmp_path, capsys):
+    pytest.importorskip("kcdo.reports")
+    out = tmp_path / "report.html"
+    text = succeed("report", folder / "one.kcdo", "--data", folder / "test.csv", "-o", out)
+    assert text.startswith(f"Wrote {out} (")
+    page = out.read_text(encoding="utf-8")
+    assert "<html" in page
+    assert "kind" in page
+    command = ["report", folder / "one.kcdo", "--data", folder / "none.csv", "-o", out]
+    fail_here(capsys, [(command, 1, ["there is no file"])])
+    command[3:] = [folder / "test.csv", "-o", tmp_path / "none" / "r.html"]
+    fail_here(capsys, [(command, 1, ["there is no folder"])])
