@@ -169,13 +169,13 @@ def test_a_reader_that_has_seen_enough_is_no_error(folder):
 def long_table(path, n_rows):
     with path.open("w") as file:
         file.write("flow,weather,comment\n")
-        file.writelines(f"{i % 800},dry,{'x' * 400}\n" for i in range(n_rows))
+        file.writelines(f"{i % 800},dry,{'x' * 1600}\n" for i in range(n_rows))
     return path
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_leaves_nothing_half_written(folder, tmp_path):
-    data = long_table(tmp_path / "long.csv", 12_000)
+    data = long_table(tmp_path / "long.csv", 3000)
     old = tmp_path / "out.csv"
     old.write_text("precious")
     limit = 4_500_000  # bytes that the process may write to a file: not quite enough
@@ -225,7 +225,7 @@ def wait_until(happened, seconds=60):
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux")
 def test_peak_memory_is_flat_in_the_length_of_the_file(folder, tmp_path):
     peaks = []
-    for n_rows in (20_000, 200_000):
+    for n_rows in (20_000, 60_000):
         data = long_table(tmp_path / f"{n_rows}.csv", n_rows)
         command = ["predict", folder / "model.kcdo", data, "--stats", "mean"]
         process = start(*command, "-o", tmp_path / "out.csv")
@@ -234,4 +234,4 @@ def test_peak_memory_is_flat_in_the_length_of_the_file(folder, tmp_path):
         process.stderr.close()
         assert status == 0
         peaks.append(usage.ru_maxrss / 1024)
-    assert peaks[1] < peaks[0] + 60  # MB, where the file is 74 MB longer and twice that in memory
+    assert peaks[1] < peaks[0] + 60  # MB, where the file is 64 MB longer and twice that in memory

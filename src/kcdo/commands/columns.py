@@ -86,10 +86,15 @@ def numbers(values: pd.Series, start: int) -> Array:
 def labels(values: pd.Series) -> NDArray[Any]:
     """Return a column as texts, None where missing; whole numbers without a decimal point."""
     codes, found = pd.factorize(values)  # the code of a missing value is -1: the None at the end
-    return np.array([*map(_label, found), None], dtype=object)[codes]
+    return np.array([*map(label, found), None], dtype=object)[codes]
 
 
-def _label(value: Any) -> str | None:
+def label(value: Any) -> str | None:
+    """Return a category as text.
+
+    >>> label(2.0), label(" rain"), label("NA")
+    ('2', 'rain', None)
+    """
     whole = isinstance(value, float) and value.is_integer()  # counts are floats beside a gap
     text = str(int(value) if whole else value).strip()
     return None if text in MISSING else text

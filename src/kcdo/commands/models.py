@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import kcdo
-from kcdo.commands.columns import labels
+from kcdo.commands.columns import label, labels
 from kcdo.commands.naming import Role, check_names
 from kcdo.commands.tables import open_table, read_table
 from kcdo.commands.talk import Talk, listed
@@ -63,7 +63,7 @@ class Model:
             estimator,
             given,
             [str(name) for name in targets],
-            {given[i]: {str(v): v for v in codes} for i, codes in sorted(known.items())},
+            {given[i]: {str(label(v)): v for v in codes} for i, codes in sorted(known.items())},
             {given[i]: t for i, t in sorted(_periods(estimator.report_.kernel_x, range(p)))},
         )
 
@@ -85,7 +85,7 @@ class Model:
         """Return inputs as the estimator takes them, categories in their original type."""
         X = frame[self.given].copy()
         for name, known in self.categories.items():
-            values = [known.get(label, label) for label in labels(X[name])]
+            values = [known.get(text, text) for text in labels(X[name])]
             X[name] = pd.Categorical(values)
         return X if hasattr(self.estimator, "feature_names_in_") else X.to_numpy()
 
