@@ -184,12 +184,13 @@ def test_a_full_disk_leaves_nothing_half_written(folder, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     command = ["predict", folder / "model.kcdo", data, "--stats", "mean"]
-    processes = [
-        start(*command, "-o", old, preexec_fn=small_disk),
-        start(*command, "-o", "/dev/full"),
-        start(*command, stdout=open("/dev/full", "w")),
-    ]
-    small, full, redirected = map(finish, processes)
+    with Path("/dev/full").open("w") as full_disk:
+        processes = [
+            start(*command, "-o", old, preexec_fn=small_disk),
+            start(*command, "-o", "/dev/full"),
+            start(*command, stdout=full_disk),
+        ]
+        small, full, redirected = map(finish, processes)
     assert (small.returncode, full.returncode, redirected.returncode) == (1, 1, 1)
     assert small.stderr == f"Error: cannot write {old}: File too large.\n"
     assert full.stderr == "Error: cannot write /dev/full: No space left on device.\n"
