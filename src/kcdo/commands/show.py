@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -82,7 +82,7 @@ def plot(
         X, Y = read_data(fitted, data, talk, drop=drop_missing)
         with talk.progress("Drawing", None):
             if at is None:
-                display = density_display(fitted, X, Y, feature, target)
+                display: Any = density_display(fitted, X, Y, feature, target)
             else:
                 display = joint_display(fitted, Y, at)
             write_figure(display, out)
