@@ -46,8 +46,8 @@ app = typer.Typer(
 
 def examples(*lines: str) -> str:
     """Return an epilog of a command's help, one example per line."""
-    # \b keeps the lines apart, the backslash keeps [ from being read as a style
-    return "\b\n[bold]Examples[/bold]\n" + "\n".join(f"  {x}".replace("[", r"\[") for x in lines)
+    # paragraphs, because typer joins lines; the backslash keeps [ from being read as a style
+    return "\n\n".join(["[bold]Examples[/bold]", *(x.replace("[", r"\[") for x in lines)])
 
 
 def run(arguments: list[str] | None = None) -> int:
