@@ -231,38 +231,49 @@ _FELT = 0.1  # how near a bound is felt, in sds of the output
 _NUDGE = 1e-3  # outputs on a bound are moved inside by so much of that
 
 
-def transform_for(support: Support, Y: Array) -> tuple[Columns, Array]:
-    """Return the map that declared bounds ask for, and the outputs strictly inside them.
+def transform_for(support: Support, Y: Array) -> Columns:
+    """Return the map that declared bounds ask for; outputs tell how near a bound is felt.
 
     Examples
     --------
-    >>> transform, inside = transform_for((0.0, None), np.array([[0.0], [1.0], [3.0]]))
-    >>> bool(inside.min() > 0)
-    True
+    >>> transform_for((0.0, None), np.array([[0.0], [1.0], [3.0]])).parts[0].lower
+    0.0
     """
     pairs = _bounds(support, Y.shape[1])
-    parts: list[Transform] = []
+    sds = (float(sd) or 1.0 for sd in Y.std(axis=0))
+    return Columns(tuple(_part(pair, _FELT * sd) for pair, sd in zip(pairs, sds, strict=True)))
+
+
+def _part(bounds: Bounds, scale: float) -> Transform:
+    lower, upper = bounds
+    if lower is not None and upper is not None:
+        return Between(float(lower), float(upper))
+    if lower is not None:
+        return Above(float(lower), scale)
+    return Identity() if upper is None else Below(float(upper), scale)
+
+
+def strictly_inside(transform: Columns, Y: Array) -> Array:
+    """Return outputs with those on a bound moved inside; raise if any lies beyond its bounds.
+
+    Examples
+    --------
+    >>> strictly_inside(Columns((Above(0.0, scale=0.1),)), np.array([[0.0], [2.0]]))
+    array([[1.e-04],
+           [2.e+00]])
+    """
     inside = Y.copy()
-    for i, (lower, upper) in enumerate(pairs):
-        column = Y[:, i]
-        low, high = -np.inf if lower is None else lower, np.inf if upper is None else upper
-        beyond = int(np.sum((column < low) | (column > high)))
+    for i, part in enumerate(transform.parts):
+        low, high = getattr(part, "lower", -np.inf), getattr(part, "upper", np.inf)
+        beyond = int(np.sum((Y[:, i] < low) | (Y[:, i] > high)))
         if beyond:
             raise InvalidInputError(
                 f"{beyond} values of output {i} lie outside its support [{low:g}, {high:g}]."
             )
-        scale = _FELT * (float(column.std()) or 1.0)
-        if lower is not None and upper is not None:
-            parts.append(Between(float(lower), float(upper)))
-            scale = _FELT * (high - low)
-        elif lower is not None:
-            parts.append(Above(float(lower), scale))
-        elif upper is not None:
-            parts.append(Below(float(upper), scale))
-        else:
-            parts.append(Identity())
-        inside[:, i] = np.clip(column, low + _NUDGE * scale, high - _NUDGE * scale)
-    return Columns(tuple(parts)), inside
+        nudge = _NUDGE * getattr(part, "scale", _FELT * (high - low))
+        if np.isfinite(nudge):
+            inside[:, i] = np.clip(Y[:, i], low + nudge, high - nudge)
+    return inside
 
 
 def _bounds(support: Support, d: int) -> list[Bounds]:

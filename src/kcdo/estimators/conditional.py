@@ -47,7 +47,7 @@ from kcdo.systems import (
     automatic,
     may_repeat,
 )
-from kcdo.transforms import Support, transform_for
+from kcdo.transforms import Columns, Support, strictly_inside, transform_for
 from kcdo.tuning import Rows
 from kcdo.validation import check_outputs, is_chunks
 
@@ -129,6 +129,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     report_: FitReport
     _operator: DensityOperator | CombinedOperator
+    _transform: Columns | None
 
     def __init__(
         self,
@@ -184,7 +185,6 @@ class ConditionalDensityOperator(ConditionalEstimator):
             self._fit_chunks(X, started)
             return
         inputs, outputs, weights = self._encode(X, y, sample_weight)
-        outputs = self._learn_support(outputs)
         groups, solver = self._choose_solver(inputs, weights)
         if self.selection == "auto":
             self._fit_automatic(Rows(inputs, outputs, weights), solver, started)
@@ -264,15 +264,13 @@ class ConditionalDensityOperator(ConditionalEstimator):
         For cross-validation at fixed parameters, and for data that grew a little.
         """
         check_is_fitted(self)
-        inputs, outputs, weights = self._encode_more(X, y, sample_weight)
-        if self._transform is not None:
-            outputs = self._transform.forward(outputs)
+        rows = Rows(*self._encode_more(X, y, sample_weight))
+        solver = self._choose_solver(rows.X, rows.weights)[1]
         other = copy(self)
-        rows = Rows(inputs, outputs, weights)
-        solver = self._choose_solver(inputs, weights)[1]
-        other._operator = fit_chosen(
-            self._all_chosen(), self._wishes(), rows, solver, self.positivity
-        )
+        for name in ("_plan", "sums_"):  # they are of the rows before
+            other.__dict__.pop(name, None)
+        other._chosen = self._all_chosen()
+        other._operator = fit_chosen(other._chosen, self._wishes(), rows, solver, self.positivity)
         other.report_ = replace(self.report_, n_samples=len(rows))
         return other
 
@@ -371,13 +369,24 @@ class ConditionalDensityOperator(ConditionalEstimator):
             importances=dict(zip(names, fitted.importances.tolist(), strict=True)),
         )
 
-    def _learn_support(self, outputs: Array) -> Array:
-        """Return the outputs on the whole line, where bounds were declared."""
-        self._transform = None
-        if self.support is None:
+    def _checked(
+        self, X: Any, Y: Any, sample_weight: Any, least: int
+    ) -> tuple[NDArray, Array, Array]:
+        inputs, outputs, weights = super()._checked(X, Y, sample_weight, least)
+        self._transform = None if self.support is None else transform_for(self.support, outputs)
+        return inputs, self._on_the_line(outputs), weights
+
+    def _encode_more(
+        self, X: Any, Y: Any, sample_weight: Any, *, learn: bool = False
+    ) -> tuple[NDArray, Array, Array]:
+        inputs, outputs, weights = super()._encode_more(X, Y, sample_weight, learn=learn)
+        return inputs, self._on_the_line(outputs), weights
+
+    def _on_the_line(self, outputs: Array) -> Array:
+        """Return outputs without bounds, where some were declared."""
+        if self._transform is None:
             return outputs
-        self._transform, inside = transform_for(self.support, outputs)
-        return self._transform.forward(inside)
+        return self._transform.forward(strictly_inside(self._transform, outputs))
 
     def _fit_arrays_streamed(self, data: Chunk, options: Nystrom, started: float) -> None:
         self._stream_options()

@@ -1,0 +1,101 @@
+"""Declared bounds of the outputs, whichever way the rows arrive; and models of other rows."""
+
+import numpy as np
+import pytest
+
+import kcdo
+from kcdo.transforms import Above, Between, Columns, Identity, strictly_inside, transform_for
+
+
+def data(n=80):
+    rng = np.random.default_rng(5)
+    X = rng.uniform(0.0, 1.0, (n, 1))
+    return X, np.maximum(X[:, 0] + 0.5 * rng.standard_normal(n), 0.0)  # a third lie on the bound
+
+
+def model(**options):
+    options = {"selection": "heuristic", "support": (0.0, None)} | options
+    return kcdo.ConditionalDensityOperator(**options)
+
+
+def by_fit(X, Y):
+    return model().fit(X, Y)
+
+
+def by_automatic_fit(X, Y):
+    return model(selection="auto").fit(X, Y)
+
+
+def by_nystrom_fit(X, Y):
+    return model(solver=kcdo.Nystrom(15)).fit(X, Y)
+
+
+def by_chunks(X, Y):
+    return model(solver=kcdo.Nystrom(15)).fit([(X[:40], Y[:40]), (X[40:], Y[40:])])
+
+
+def by_partial_fit(X, Y):
+    first = model(solver=kcdo.Nystrom(15)).partial_fit(X[:40], Y[:40])
+    return first.partial_fit(X[40:], Y[40:])
+
+
+def by_refit(X, Y):
+    return by_fit(X[:40], Y[:40]).refit(X, Y)
+
+
+WAYS = [by_fit, by_automatic_fit, by_nystrom_fit, by_chunks, by_partial_fit, by_refit]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_no_mass_lies_beyond_the_bounds(way):
+    X, Y = data()
+    fitted = way(X, Y)
+    dist = fitted.conditional([[0.1], [0.9]])
+    np.testing.assert_array_equal(dist.cdf([-1.0, 0.0]), 0.0)
+    assert (dist.sample(200, random_state=0) > 0.0).all()
+    assert dist.mean()[0] < dist.mean()[1]
+    assert fitted.report_.n_samples == len(X)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_outputs_beyond_the_bounds_are_refused(way):
+    X, Y = data()
+    Y[50:52] = -0.1
+    with pytest.raises(kcdo.InvalidInputError, match=r"2 values of output 0 .* support \[0, inf\]"):
+        way(X, Y)
+
+
+def test_rows_that_come_later_are_mapped_as_the_first():
+    X, Y = data()
+    whole = model(solver=kcdo.Nystrom(X[:15])).partial_fit(X, Y)
+    again = whole.worker().partial_fit(X[:30], Y[:30]).partial_fit(X[30:], Y[30:])
+    np.testing.assert_allclose(again.predict(X), whole.predict(X), rtol=1e-9)
+
+
+def test_bounds_of_several_outputs():
+    Y = np.array([[0.0, -3.0, 0.5], [2.0, 4.0, 1.0], [4.0, 0.0, 0.0]])
+    transform = transform_for([(0.0, None), (None, None), (0.0, 1.0)], Y)
+    assert [type(part) for part in transform.parts] == [Above, Identity, Between]
+    inside = strictly_inside(transform, Y)
+    assert transform.inside(inside).all()
+    np.testing.assert_allclose(inside, Y, atol=1e-3)
+    np.testing.assert_array_equal(inside[:, 1], Y[:, 1])
+    assert np.isfinite(transform.forward(inside)).all()
+
+
+def test_a_bound_needs_no_spread():
+    transform = transform_for((None, 1.0), np.ones((3, 1)))
+    assert strictly_inside(transform, np.ones((3, 1))).max() < 1.0
+    with pytest.raises(kcdo.InvalidInputError, match=r"outside its support \[-inf, 1\]"):
+        strictly_inside(Columns(transform.parts), np.full((1, 1), 1.5))
+
+
+def test_a_model_of_other_rows_keeps_no_sums_of_the_first():
+    X, Y = data()
+    other = by_nystrom_fit(X[:40], Y[:40]).refit(X[40:], Y[40:])
+    assert not hasattr(other, "sums_")
+    twice = other.refit(X[:40], Y[:40])
+    assert twice.report_.n_samples == 40
+    with pytest.warns(kcdo.KcdoWarning, match="starts anew"):
+        other.partial_fit(X, Y)
+    assert other.report_.n_samples == 80
