@@ -1,4 +1,4 @@
-"""Write the model file that later versions must go on loading, and what it predicts.
+"""Write the model files that later versions must go on loading, and what they predict.
 
 Run it once for each new version of model files, and keep the older files:
 ``python -m tests.make_model_fixture``.
@@ -33,8 +33,8 @@ def queries() -> pd.DataFrame:
     return traffic(200)[["flow", "hour", "road"]].tail(6).reset_index(drop=True)
 
 
-def fitted() -> kcdo.ConditionalDensityOperator:
-    """A model with a bit of everything: names, categories, periods, sums of a streamed fit."""
+def streamed() -> kcdo.ConditionalDensityOperator:
+    """A model of two outputs with names, categories, periods and the sums of a streamed fit."""
     data = traffic()
     kernel = (
         kcdo.Gaussian(0.5).on("flow")
@@ -50,15 +50,26 @@ def fitted() -> kcdo.ConditionalDensityOperator:
     return model.fit(data[["flow", "hour", "road"]], data[["speed", "noise"]])
 
 
+def automatic() -> kcdo.ConditionalDensityOperator:
+    """A combination of all forms, of one output with a bound."""
+    data = traffic(40)
+    model = kcdo.ConditionalDensityOperator(selection="auto", support=(0.0, None))
+    return model.fit(data[["flow", "hour", "road"]], data["speed"])
+
+
+MODELS = {"": streamed, "-auto": automatic}
+
+
 def main() -> None:
-    """Write both files."""
-    name = f"model-{VERSION[0]}.{VERSION[1]}"
+    """Write a file and its predictions for each model."""
     FOLDER.mkdir(exist_ok=True)
-    model = fitted()
-    model.save(FOLDER / f"{name}.kcdo")
-    table = model.conditional(queries()).to_frame(STATISTICS)
-    text = json.dumps(table.to_dict(orient="list"), indent=1)
-    (FOLDER / f"{name}.json").write_text(text + "\n")
+    for suffix, fitted in MODELS.items():
+        name = f"model-{VERSION[0]}.{VERSION[1]}{suffix}"
+        model = fitted()
+        model.save(FOLDER / f"{name}.kcdo")
+        table = model.conditional(queries()).to_frame(STATISTICS)
+        text = json.dumps(table.to_dict(orient="list"), indent=1)
+        (FOLDER / f"{name}.json").write_text(text + "\n")
 
 
 if __name__ == "__main__":

@@ -314,6 +314,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
                 'solver must be "auto", kcdo.Exact(), kcdo.Nystrom() or kcdo.Iterative(); got '
                 f"{self.solver!r}."
             )
+        if self.combination is not None and not isinstance(self.combination, Combination):
+            raise InvalidTypeError(f"combination must be a Combination; got {self.combination!r}.")
         check_positivity(self.positivity)
         check_ridge(self.alpha, "alpha")
         check_output_options(self.kernel_y, self.reference, self.alpha_prime, self.filter)

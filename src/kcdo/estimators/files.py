@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.automatic import Chosen
+from kcdo.combination import CombinedOperator
 from kcdo.estimators.conditional import ConditionalDensityOperator
 from kcdo.estimators.density import DensityReconstruction, ReconstructedDensity
 from kcdo.estimators.mean import ConditionalMeanOperator
@@ -12,9 +14,10 @@ from kcdo.estimators.report import FitReport
 from kcdo.frames import Labels
 from kcdo.operators import DensityOperator, MeanOperator
 from kcdo.persistence import register, register_model
-from kcdo.persistence.checks import need, shape
+from kcdo.persistence.checks import kernel_fits, need, shape
 from kcdo.streaming import StreamPlan
-from kcdo.systems import NystromSums
+from kcdo.systems import Centres, NystromSums
+from kcdo.transforms import Columns
 from kcdo.validation import InputEncoder
 
 _COLUMNS = {"n_features_in_": int, "feature_names_in_": NDArray[Any]}
@@ -33,8 +36,8 @@ def _check_columns(model: Any, n_inputs: int) -> None:
         shape(model.feature_names_in_, n_inputs)
 
 
-def _check_conditional(model: Any, n_outputs: int) -> None:
-    _check_columns(model, model._operator.system.centres.shape[1])
+def _check_conditional(model: Any, system: Centres, n_outputs: int) -> None:
+    _check_columns(model, system.centres.shape[1])
     need(model._n_outputs == n_outputs, "the number of outputs")
     need(n_outputs == 1 or not model._flat, "several outputs without an axis")
     names = model.target_names_
@@ -43,17 +46,37 @@ def _check_conditional(model: Any, n_outputs: int) -> None:
 
 def _check_density_operator(model: ConditionalDensityOperator) -> None:
     model._check_parameters()
-    measure = model._operator.output.measure
-    _check_conditional(model, measure.dim)
+    operator = model._operator
+    plain = operator.plain if isinstance(operator, CombinedOperator) else operator
+    _check_conditional(model, plain.system, plain.dim)
+    if model._transform is not None:
+        need(len(model._transform.parts) == plain.dim, "the bounds of the outputs")
+    if hasattr(model, "_chosen"):
+        _check_chosen(model._chosen, plain)
+    else:
+        need(isinstance(operator, DensityOperator), "a combination without its parameters")
     if hasattr(model, "_plan"):
         m, p = model._plan.centres.shape
         need(p == model.n_features_in_, "the centres of the streamed fit")
-        need(model._plan.output.measure.dim == measure.dim, "the outputs of the streamed fit")
+        need(model._plan.output.measure.dim == plain.dim, "the outputs of the streamed fit")
         shape(model.sums_.targets, model._plan.n_targets, m)
 
 
+def _check_chosen(chosen: Chosen, plain: DensityOperator) -> None:
+    """Check what another fit at the same parameters would use."""
+    need(chosen.plain.output.measure.dim == plain.dim, "the outputs of the chosen parameters")
+    sides = [chosen.plain] if chosen.residual is None else [chosen.plain, chosen.residual]
+    kernels = [side.kernel for side in sides]
+    if chosen.location is not None:
+        kernels.append(chosen.location.kernel)
+        if chosen.location.noise_kernel is not None:
+            kernels.append(chosen.location.noise_kernel)
+    for kernel in kernels:
+        kernel_fits(kernel, plain.system.centres)
+
+
 def _check_mean_operator(model: ConditionalMeanOperator) -> None:
-    _check_conditional(model, model._operator.outputs.shape[1])
+    _check_conditional(model, model._operator.system, model._operator.outputs.shape[1])
 
 
 def _check_density(density: ReconstructedDensity) -> None:
@@ -76,7 +99,9 @@ register_model(
     ConditionalDensityOperator,
     _CONDITIONAL
     | {
-        "_operator": DensityOperator,
+        "_operator": DensityOperator | CombinedOperator,
+        "_chosen": Chosen,
+        "_transform": Columns | None,
         "_plan": StreamPlan,
         "sums_": NystromSums,
         "report_": FitReport,

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.automatic import Chosen, Side
+from kcdo.combination import NAMES, CombinedOperator, Located
 from kcdo.distributions import GridLayout, MixtureLayout
 from kcdo.embeddings import SampleEmbedding
 from kcdo.errors import ModelFileError
 from kcdo.kernels import Kernel, OnColumns
 from kcdo.linalg import CholeskyFactor, ConjugateGradients, GridToeplitz
+from kcdo.location import LocationParameters, LocationScale, Regression, Spread
 from kcdo.measures import Grid, Scattered
 from kcdo.operators import DensityOperator, MeanOperator, _Matrix
 from kcdo.parallel import thread_count
@@ -21,6 +24,7 @@ from kcdo.reconstruction import Reconstruction
 from kcdo.streaming import StreamPlan
 from kcdo.systems import Centres, ExactSystem, Groups, NystromSums
 from kcdo.systems.exact import _BlockProduct
+from kcdo.transforms import Columns
 from kcdo.validation import InputEncoder
 
 Numbers = NDArray[Any]
@@ -173,6 +177,87 @@ def density_operator(operator: DensityOperator) -> None:
     need(values.system.n_centres == n and values.output.measure.n_nodes == n_nodes, "weights")
     shape(values.weight_sums, n)
     shape(values.Y, len(values.system.groups.member_of), output.measure.dim)
+
+
+def columns(transform: Columns) -> None:
+    """Check that there is one map per output."""
+    need(transform.parts, "a transform of no outputs")
+    need(not any(isinstance(part, Columns) for part in transform.parts), "transforms in transforms")
+
+
+def regression(regression: Regression) -> None:
+    """Check that coefficients are those of the centres."""
+    shape(regression.offset, None)
+    shape(regression.coefficients, regression.centres.n_centres, len(regression.offset))
+
+
+def predictive_spread(spread: Spread) -> None:
+    """Check that noise and signal are variances."""
+    shape(spread.signal, None)
+    need(spread.noise > 0 and np.all(spread.signal >= 0), "variances that are negative")
+
+
+def location_scale(model: LocationScale) -> None:
+    """Check that location and scale are of the same inputs and outputs."""
+    p, d = model.location.centres.centres.shape[1], len(model.location.offset)
+    shape(model.spread.centres.centres, None, p)
+    shape(model.spread.signal, d)
+    if model.log_noise is not None:
+        shape(model.log_noise.centres.centres, None, p)
+        shape(model.log_noise.offset, d)
+    for least in (model.factor, model.floor):
+        shape(least, d)
+        need(np.all(least >= 0), "scales that are negative")
+    need(np.all(model.factor + model.floor > 0), "scales that are not positive")
+
+
+def located(located: Located) -> None:
+    """Check that residuals are of the same inputs and outputs as location and scale."""
+    shape(located.residual.system.centres, None, located.map.location.centres.centres.shape[1])
+    need(located.residual.dim == len(located.map.location.offset), "residuals and locations")
+
+
+def combined_operator(operator: CombinedOperator) -> None:
+    """Check that the forms are of the same inputs and outputs, and that all weights have one."""
+    p, d = operator.plain.system.centres.shape[1], operator.dim
+    if operator.located is not None:
+        shape(operator.located.map.location.centres.centres, None, p)
+        need(operator.located.residual.dim == d, "outputs of the forms of a combination")
+    shape(operator.centre, d)
+    shape(operator.spread, d)
+    form_weights(operator.weights, located=operator.located is not None)
+    if operator.weights.get("marginal_tail", 0.0) > 0:
+        need(np.all(operator.spread > 0), "a tail without width")
+
+
+def form_weights(weights: dict[str, float], *, located: bool) -> None:
+    """Check the weights of a combination."""
+    need(set(weights) <= set(NAMES), "weights of unknown forms")
+    values = np.array(list(weights.values()), dtype=float)
+    need(np.all(values >= 0) and abs(values.sum() - 1.0) < 1e-6, "weights that do not sum to 1")
+    for name in ("location_scale", "residual_tail"):
+        need(located or weights.get(name, 0.0) == 0.0, "the weight of a form that is missing")
+
+
+def location_parameters(parameters: LocationParameters) -> None:
+    """Check the ratios of noise."""
+    need(parameters.noise > 0 and parameters.noise_of_noise > 0, "noise that is not positive")
+
+
+def side(side: Side) -> None:
+    """Check the ridge."""
+    need(side.alpha > 0, "ridges that are not positive")
+
+
+def chosen(chosen: Chosen) -> None:
+    """Check that the parameters of all forms are of the same outputs."""
+    d = chosen.plain.output.measure.dim
+    shape(chosen.floor, d)
+    need(np.all(chosen.floor >= 0), "scales that are negative")
+    need((chosen.location is None) == (chosen.residual is None), "a form without its parameters")
+    if chosen.residual is not None:
+        need(chosen.residual.output.measure.dim == d, "outputs of the forms of a combination")
+    form_weights(chosen.weights, located=chosen.residual is not None)
 
 
 def mean_operator(operator: MeanOperator) -> None:

@@ -9,11 +9,14 @@ from scipy.linalg import get_lapack_funcs
 from sklearn.gaussian_process import kernels as sklearn_kernels
 
 from kcdo import (
+    automatic,
     binning,
+    combination,
     distributions,
     embeddings,
     kernels,
     linalg,
+    location,
     measures,
     operators,
     reconstruction,
@@ -21,6 +24,7 @@ from kcdo import (
     selection,
     streaming,
     systems,
+    transforms,
     validation,
 )
 from kcdo.frames import Labels
@@ -39,17 +43,35 @@ _CENTRES = {"kernel": kernels.Kernel, "centres": Array, "n_jobs": int | None}
 # --- objects that need more than their fields
 
 
+def _packed(upper: Array) -> Array:
+    """Return the upper triangle of a matrix, column by column: half of the file."""
+    pack: Any = get_lapack_funcs("trttp", (upper,))
+    return pack(upper, uplo="U")[0]
+
+
+def _unpacked(size: int, triangle: Array) -> Array:
+    checks.shape(triangle, size * (size + 1) // 2)
+    unpack: Any = get_lapack_funcs("tpttr", (triangle,))
+    return unpack(size, triangle, uplo="U")[0]
+
+
 def _factor_state(factor: linalg.CholeskyFactor) -> dict[str, Any]:
-    pack: Any = get_lapack_funcs("trttp", (factor._upper,))
-    return {"size": len(factor), "triangle": pack(factor._upper, uplo="U")[0]}
+    return {"size": len(factor), "triangle": _packed(factor._upper)}
 
 
 def _factor(size: int, triangle: Array) -> linalg.CholeskyFactor:
-    checks.shape(triangle, size * (size + 1) // 2)
-    unpack: Any = get_lapack_funcs("tpttr", (triangle,))
     new = object.__new__(linalg.CholeskyFactor)
-    new._upper = unpack(size, triangle, uplo="U")[0]
+    new._upper = _unpacked(size, triangle)
     return new
+
+
+def _spread_state(spread: location.Spread) -> dict[str, Any]:
+    return vars(spread) | {"whitener": _packed(spread.whitener)}
+
+
+def _spread(centres: systems.Centres, whitener: Array, **others: Any) -> location.Spread:
+    upper = np.triu(_unpacked(centres.n_centres, whitener))
+    return location.Spread(centres, upper, **others)
 
 
 def _gradients_state(solver: linalg.ConjugateGradients) -> dict[str, Any]:
@@ -108,7 +130,9 @@ def _density_kernel(kernel: kernels.Kernel, dim: int) -> kernels.DensityKernel:
 
 # --- what users choose: kernels, measures, filters, schemes, solvers
 
-for _name in ("Gaussian", "Laplace", "Matern", "Periodic", "Categorical", "Product", "Sum"):
+for _name in (
+    *("Automatic", "Gaussian", "Laplace", "Matern", "Periodic", "Categorical", "Product", "Sum"),
+):
     register(_name, getattr(kernels, _name))
 register("OnColumns", kernels.OnColumns, check=checks.on_columns)
 register("DensityKernel", kernels.DensityKernel, make=_density_kernel)
@@ -132,6 +156,7 @@ for _name in ("PowerScheme", "PrintedScheme", "CorrectedScheme"):
     register(_name, getattr(regularisation, _name))
 for _name in ("Exact", "Iterative", "Nystrom"):
     register(_name, getattr(systems, _name))
+register("Combination", combination.Combination)
 
 # --- what a fit makes of it
 
@@ -214,6 +239,21 @@ register("MatrixValues", operators._Matrix)
 register("WeightedValues", operators._Weights)
 register("DensityOperator", operators.DensityOperator, check=checks.density_operator)
 register("MeanOperator", operators.MeanOperator, check=checks.mean_operator)
+
+for _name in ("Identity", "Above", "Below", "Between"):
+    register(_name, getattr(transforms, _name))
+register("Columns", transforms.Columns, check=checks.columns)
+
+register("Regression", location.Regression, check=checks.regression)
+register(
+    "Spread", location.Spread, state=_spread_state, make=_spread, check=checks.predictive_spread
+)
+register("LocationScale", location.LocationScale, check=checks.location_scale)
+register("Located", combination.Located, check=checks.located)
+register("CombinedOperator", combination.CombinedOperator, check=checks.combined_operator)
+register("LocationParameters", location.LocationParameters, check=checks.location_parameters)
+register("Side", automatic.Side, check=checks.side)
+register("Chosen", automatic.Chosen, check=checks.chosen)
 
 register(
     "Progress",

@@ -187,6 +187,8 @@ def _plain(value: Any) -> Any:
         value = value.item()
     if value is None or isinstance(value, bool | int | str) or _finite(value):
         return value
+    if isinstance(value, dict):
+        return {str(key): _plain(entry) for key, entry in value.items()}
     return str(value)[:_LONGEST_TEXT]
 
 

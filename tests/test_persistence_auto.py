@@ -1,0 +1,307 @@
+"""Model files of automatic fits: every form of a combination, what was chosen, and bounds."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kcdo
+from kcdo.combination import Combination, CombinedOperator
+from kcdo.kernels import Automatic
+from kcdo.persistence import model_info
+from kcdo.transforms import Columns
+from tests import make_model_fixture
+from tests.model_files import (
+    assert_same_distributions,
+    assert_same_fit,
+    forge,
+    forge_somewhere,
+    loads_or_refuses,
+    npy,
+    part_of_fit,
+    records,
+    with_field,
+)
+
+N = 60
+
+
+def data(n=N):
+    rng = np.random.default_rng(8)
+    X = rng.uniform(-1.0, 1.0, (n, 2))
+    return X, X[:, 0] + (0.1 + 0.1 * (X[:, 1] > 0)) * rng.standard_normal(n)
+
+
+def one_output():
+    X, Y = data()
+    return kcdo.ConditionalDensityOperator().fit(X, Y), X, Y
+
+
+def two_outputs_of_a_frame():
+    table = make_model_fixture.traffic(25)
+    X, Y = table[["flow", "hour", "road"]], table[["speed", "noise"]]
+    return kcdo.ConditionalDensityOperator().fit(X, Y), X, Y
+
+
+def bounded():
+    X, Y = data(25)
+    Y = np.c_[np.exp(Y), 1.0 / (1.0 + np.exp(-Y))]
+    support = [(0.0, None), (0.0, 1.0)]
+    combination = Combination(location_scale=0.0, residual_tail=0.0)
+    model = kcdo.ConditionalDensityOperator(support=support, combination=combination)
+    return model.fit(X, Y), X, Y
+
+
+def on_centres():
+    X, Y = data()
+    return kcdo.ConditionalDensityOperator(solver=kcdo.Nystrom(20)).fit(X, Y), X, Y
+
+
+def plain_alone():
+    X, Y = data(30)
+    kernel = Automatic().on([0]) * kcdo.Laplace(2.0).on([1])
+    alone = Combination(1.0, 0.0, 0.0, 0.0)
+    return kcdo.ConditionalDensityOperator(kernel, combination=alone).fit(X, Y), X, Y
+
+
+def a_handful_of_rows():
+    X, Y = data(10)
+    return kcdo.ConditionalDensityOperator().fit(X, Y), X, Y
+
+
+MODELS = [
+    one_output,
+    two_outputs_of_a_frame,
+    bounded,
+    on_centres,
+    plain_alone,
+    a_handful_of_rows,
+]
+
+
+@pytest.fixture(scope="module", params=MODELS, ids=lambda make: make.__name__)
+def saved(request, tmp_path_factory):
+    """A model, the same from its file, the file, and the data."""
+    model, X, Y = request.param()
+    file = tmp_path_factory.mktemp("auto") / "model.kcdo"
+    model.save(file)
+    return model, kcdo.load(file), file, X, Y
+
+
+@pytest.fixture(scope="module")
+def whole_file(tmp_path_factory):
+    """A small file that has every part."""
+    X, Y = data(25)
+    file = tmp_path_factory.mktemp("auto") / "whole.kcdo"
+    kcdo.ConditionalDensityOperator(support=(-9.0, None)).fit(X, Y).save(file)
+    return file
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.kcdo"
+
+
+def test_a_round_trip_changes_no_bit(saved):
+    model, loaded, file, X, _ = saved
+    assert_same_fit(model, loaded)
+    assert isinstance(loaded._operator, CombinedOperator)
+    assert_same_distributions(model.conditional(X[:5]), loaded.conditional(X[:5]))
+    again = file.with_name("again.kcdo")
+    loaded.save(again)
+    assert again.read_bytes() == file.read_bytes()
+
+
+def test_a_loaded_model_is_refitted_alike(saved):
+    model, loaded, file, X, Y = saved
+    half = len(X) // 2
+    first, second = model.refit(X[:half], Y[:half]), loaded.refit(X[:half], Y[:half])
+    assert_same_distributions(first.conditional(X[:5]), second.conditional(X[:5]))
+    assert second.report_.n_samples == half
+    other = file.with_name("refitted.kcdo")
+    second.save(other)
+    assert_same_distributions(first.conditional(X[:5]), kcdo.load(other).conditional(X[:5]))
+
+
+def test_a_loaded_model_is_fitted_anew_alike(path):
+    X, Y = data(30)
+    model = kcdo.ConditionalDensityOperator().fit(X, Y)
+    model.save(path)
+    assert_same_distributions(model.conditional(X), kcdo.load(path).fit(X, Y).conditional(X))
+
+
+def test_what_was_shared_is_shared_again(saved):
+    _, loaded, _, _, _ = saved
+    operator, chosen = loaded._operator, loaded._chosen
+    assert operator.plain.output is chosen.plain.output
+    assert operator.plain.system.kernel is chosen.plain.kernel
+    if operator.located is not None:
+        assert operator.located.residual.output is chosen.residual.output
+        assert operator.located.map.location.centres.kernel is chosen.location.kernel
+
+
+def test_a_heuristic_model_is_refitted_after_loading(path):
+    X, Y = data()
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
+    model.save(path)
+    again = kcdo.load(path).refit(X[:30], Y[:30])
+    assert_same_distributions(model.refit(X[:30], Y[:30]).conditional(X), again.conditional(X))
+    again.save(path)
+    assert_same_distributions(again.conditional(X), kcdo.load(path).conditional(X))
+
+
+def test_a_file_tells_weights_and_importances(whole_file):
+    report = model_info(whole_file)["report"]
+    assert set(report["weights"]) == {
+        "plain",
+        "location_scale",
+        "residual_tail",
+        "marginal_tail",
+    }
+    assert sum(report["weights"].values()) == pytest.approx(1.0)
+    assert list(report["importances"]) == ["0", "1"]
+    assert 0.0 <= report["importances"]["1"] <= 1.0
+    assert isinstance(report["loss"], float)
+
+
+def test_half_of_the_whitener_is_written(whole_file):
+    loaded = kcdo.load(whole_file)
+    whitener = loaded._operator.located.map.spread.whitener
+    n = len(whitener)
+    assert np.array_equal(whitener, np.triu(whitener))
+    assert n == 25
+    sizes = []
+    forge(whole_file, whole_file.with_name("copy.kcdo"), lambda m: sizes.append(m["objects"]))
+    (field,) = [r["fields"]["whitener"] for r in sizes[0] if r["class"] == "Spread"]
+    assert set(field) == {"$array"}
+
+
+def test_bounds_are_kept(saved):
+    model, loaded, _, X, _ = saved
+    if model.support is None:
+        assert loaded._transform is None
+        return
+    assert isinstance(loaded._transform, Columns)
+    assert loaded._transform == model._transform
+    assert (loaded.conditional(X).sample(5, 0) > 0.0).all()
+
+
+# --- forged files
+
+
+def weights(**values):
+    return {"$dict": [[name, value] for name, value in values.items()]}
+
+
+def without_part(field):
+    def edit(metadata):
+        pairs = records(metadata, "ConditionalDensityOperator")[0]["fit"]["$dict"]
+        pairs[:] = [pair for pair in pairs if pair[0] != field]
+
+    return edit
+
+
+def with_kernel(name, field):
+    """Give an object a kernel that does not fit its inputs."""
+
+    def edit(metadata):
+        kernel = {"class": "Gaussian", "fields": {"scale": {"$tuple": [1.0, 1.0, 1.0]}}}
+        place = next(i for i, r in enumerate(metadata["objects"]) if r["class"] == name)
+        metadata["objects"].insert(place, kernel)
+        for record in metadata["objects"][place + 1 :]:
+            shift(record["fields"], place)
+        metadata["objects"][place + 1]["fields"][field] = {"$ref": place}
+
+    return edit
+
+
+def with_parameter(name, value):
+    def edit(metadata):
+        for pair in records(metadata, "ConditionalDensityOperator")[0]["parameters"]["$dict"]:
+            if pair[0] == name:
+                pair[1] = value
+
+    return edit
+
+
+def shift(tree, place):
+    """Raise by one the references to records from a place on."""
+    if isinstance(tree, dict):
+        if "$ref" in tree and tree["$ref"] >= place:
+            tree["$ref"] += 1
+        for value in tree.values():
+            shift(value, place)
+    elif isinstance(tree, list):
+        for value in tree:
+            shift(value, place)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (with_field("CombinedOperator", "weights", weights(plain=1.5)), "do not sum to 1"),
+        (
+            with_field("CombinedOperator", "weights", weights(plain=1.5, marginal_tail=-0.5)),
+            "do not sum to 1",
+        ),
+        (with_field("CombinedOperator", "weights", weights(other=1.0)), "unknown forms"),
+        (with_field("CombinedOperator", "weights", weights(plain="1")), "weights must not be"),
+        (with_field("CombinedOperator", "located", None), "a form that is missing"),
+        (with_field("CombinedOperator", "plain", None), "plain must not be"),
+        (with_field("Chosen", "weights", weights(plain=0.0)), "do not sum to 1"),
+        (with_field("Chosen", "residual", None), "a form without its parameters"),
+        (with_field("Chosen", "location", {"$ref": 0}), r"Chosen\.location must not be"),
+        (with_field("Side", "alpha", 0.0), "ridges that are not positive"),
+        (with_field("LocationParameters", "noise", -1.0), "noise that is not positive"),
+        (with_field("LocationParameters", "noise_of_noise", 0), "noise that is not positive"),
+        (with_field("Spread", "noise", 0.0), "variances that are negative"),
+        (with_field("Columns", "parts", {"$tuple": []}), "a transform of no outputs"),
+        (with_field("Above", "lower", {"$float": "inf"}), "a bound must be finite"),
+        (with_field("Above", "scale", -1.0), "scale of a bound must be positive"),
+        (part_of_fit("_transform", {"$ref": 0}), "no such part '_transform'"),
+        (part_of_fit("_chosen", None), "no such part '_chosen'"),
+        (without_part("_chosen"), "a combination without its parameters"),
+        (without_part("_transform"), "damaged"),
+        (with_parameter("combination", 3), "combination must be a Combination; got 3"),
+        (with_kernel("Side", "kernel"), "3 scales but the data have 2 columns"),
+        (with_kernel("LocationParameters", "noise_kernel"), "3 scales but the data have 2"),
+    ],
+)
+def test_forged_metadata(edit, message, whole_file, path):
+    forge(whole_file, path, edit)
+    with pytest.raises(kcdo.ModelFileError, match=message):
+        kcdo.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "array"),
+    [
+        ("Regression", "coefficients", np.ones((25, 2))),
+        ("Regression", "coefficients", np.ones((24, 1))),
+        ("Regression", "offset", np.ones((1, 1))),
+        ("Spread", "whitener", np.ones(7)),
+        ("Spread", "signal", np.ones(2)),
+        ("Spread", "signal", -np.ones(1)),
+        ("LocationScale", "factor", np.ones(2)),
+        ("LocationScale", "factor", -np.ones(1)),
+        ("LocationScale", "floor", np.ones((1, 1))),
+        ("CombinedOperator", "centre", np.ones(2)),
+        ("CombinedOperator", "spread", np.zeros(1)),
+        ("CombinedOperator", "spread", np.full(1, np.inf)),
+        ("Chosen", "floor", np.ones(3)),
+        ("Chosen", "floor", -np.ones(1)),
+    ],
+)
+def test_forged_arrays(name, field, array, whole_file, path):
+    edit = with_field(name, field, {"$array": "forged"})
+    forge(whole_file, path, edit, members={"arrays/forged.npy": npy(array)})
+    with pytest.raises(kcdo.ModelFileError, match=r"do not fit|contains NaN or infinity"):
+        kcdo.load(path)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_forged_values_never_surprise(whole_file, data):
+    forged = whole_file.with_name("values.kcdo")
+    forge_somewhere(whole_file, forged, data)
+    loads_or_refuses(forged)
