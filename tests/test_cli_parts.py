@@ -16,7 +16,7 @@ from kcdo.commands.naming import Role
 from kcdo.commands.queries import Query
 from kcdo.commands.tables import open_table
 from kcdo.commands.talk import Talk
-from kcdo.commands.writing import replacing
+from kcdo.commands.writing import output_file
 from kcdo.errors import InvalidInputError, KcdoWarning
 from tests.command_line import fail_here, run, succeed_here
 
@@ -128,31 +128,10 @@ def test_damaged_columnar_files_and_dates_are_refused(tmp_path, capsys):
     )
 
 
-def test_a_file_is_replaced_whole_through_links_or_not_at_all(tmp_path):
-    target, link = tmp_path / "target.txt", tmp_path / "link.txt"
-    target.write_text("old")
-    link.symlink_to(target)
-
-    def write(text, error=None):
-        with replacing(link) as part:
-            assert part.suffix == ".txt"
-            part.write_text(text)
-            if error is not None:
-                raise error
-
-    for error in (RuntimeError("no"), KeyboardInterrupt()):
-        with pytest.raises(type(error)):
-            write("half", error)
-        assert target.read_text() == "old"
-    write("new")
-    assert (link.is_symlink(), target.read_text()) == (True, "new")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["link.txt", "target.txt"]
-
-
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_without_permission_is_refused(tmp_path):
     tmp_path.chmod(0o500)
-    with pytest.raises(OSError, match="no permission"), replacing(tmp_path / "x.csv"):
+    with pytest.raises(OSError, match="no permission"), output_file(tmp_path / "x.csv"):
         pass
 
 

@@ -25,7 +25,7 @@ from sklearn.gaussian_process import kernels as sklearn_kernels
 import kcdo
 from kcdo import operators
 from kcdo.linalg import CholeskyFactor, ConjugateGradients, GridToeplitz
-from kcdo.persistence import archive, atomic_file, forms, model_info, register
+from kcdo.persistence import archive, forms, model_info, register
 from kcdo.persistence.archive import dtype_of, kind_of
 from kcdo.persistence.forms import matches
 from kcdo.persistence.tree import decode, encode
@@ -477,20 +477,6 @@ def test_a_folder_is_not_replaced(tmp_path):
     with pytest.raises(IsADirectoryError, match="Is a directory"):
         exact()[0].save(tmp_path)
     assert set(tmp_path.parent.iterdir()) == before
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="links and modes of Unix")
-def test_links_and_modes_are_as_with_open(tmp_path):
-    target, link = tmp_path / "real.kcdo", tmp_path / "link.kcdo"
-    target.write_bytes(b"")
-    link.symlink_to(target)
-    with atomic_file(link) as file:
-        file.write(b"new")
-    assert link.is_symlink()
-    assert target.read_bytes() == b"new"
-    plain = tmp_path / "plain"
-    plain.write_bytes(b"")
-    assert target.stat().st_mode == plain.stat().st_mode
 
 
 # --- files that are not model files

@@ -365,10 +365,10 @@ def test_a_report_that_fails_leaves_the_old_one(tmp_path, monkeypatch):
     path = tmp_path / "r.html"
     path.write_text("old")
 
-    def full(self, target):
+    def full(draft, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.replace", full)
+    monkeypatch.setattr("kcdo.atomic.os.replace", full)
     with pytest.raises(OSError, match="No space left"):
         model.report(path, X, Y[:, 0])
     assert path.read_text() == "old"

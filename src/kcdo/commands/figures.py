@@ -11,7 +11,7 @@ from kcdo.commands.errors import UsageError
 from kcdo.commands.models import Model
 from kcdo.commands.queries import Query
 from kcdo.commands.talk import listed
-from kcdo.commands.writing import replacing
+from kcdo.commands.writing import output_file
 from kcdo.distributions import ConditionalDistribution
 from kcdo.plotting import CalibrationDisplay, DensityHeatmapDisplay, JointDensityDisplay
 
@@ -21,7 +21,7 @@ _DPI = 150
 def check_figure(path: Path) -> None:
     """Raise, before any work, if matplotlib cannot write such a file."""
     known = FigureCanvasBase.get_supported_filetypes()
-    if path.suffix.lstrip(".").lower() not in known:
+    if _format(path) not in known:
         raise UsageError(
             f"a figure cannot be written as {path.name}: end the name in one of "
             f"{listed(f'.{x}' for x in known)}."
@@ -57,5 +57,9 @@ def joint_display(model: Model, Y: Any, at: str) -> JointDensityDisplay:
 
 def write_figure(display: Any, path: Path) -> None:
     """Write the figure of a display, whole or not at all."""
-    with replacing(path) as part:
-        display.figure_.savefig(part, dpi=_DPI)
+    with output_file(path) as file:
+        display.figure_.savefig(file, format=_format(path), dpi=_DPI)
+
+
+def _format(path: Path) -> str:
+    return path.suffix.lstrip(".").lower()

@@ -16,7 +16,7 @@ from kcdo.commands.columns import label, labels
 from kcdo.commands.naming import Role, check_names
 from kcdo.commands.tables import open_table, read_table
 from kcdo.commands.talk import Talk, listed
-from kcdo.commands.writing import replacing, write_errors
+from kcdo.commands.writing import write_errors
 from kcdo.errors import InvalidInputError
 from kcdo.estimators import ConditionalDensityOperator
 from kcdo.kernels import Kernel, OnColumns, Periodic, Product, Sum
@@ -123,35 +123,13 @@ def read_data(model: Model, path: Path, talk: Talk, *, drop: bool) -> tuple[Any,
 
 def load_model(path: Path) -> Model:
     """Load a model file."""
-    if hasattr(kcdo, "load"):
-        return Model.of(kcdo.load(path))
-    return Model.of(_load_temporarily(path))
+    return Model.of(kcdo.load(path))
 
 
 def save_model(estimator: Any, path: Path) -> None:
     """Save a model file, whole or not at all."""
-    if hasattr(estimator, "save"):
-        with write_errors(path):
-            estimator.save(path)
-        return
-    _save_temporarily(estimator, path)
-
-
-# TEMPORARY, until kcdo.load and estimator.save exist: delete these two and the branches above.
-def _load_temporarily(path: Path) -> Any:
-    import joblib
-
-    try:
-        return joblib.load(path)
-    except Exception as error:
-        raise InvalidInputError(f"{path} is not a model file of kcdo.") from error
-
-
-def _save_temporarily(estimator: Any, path: Path) -> None:
-    import joblib
-
-    with replacing(path) as part:
-        joblib.dump(estimator, part)
+    with write_errors(path):
+        estimator.save(path)
 
 
 def _numbered(letter: str, n: int) -> list[str]:

@@ -3,36 +3,14 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from kcdo.atomic import atomic_file, is_special
 from kcdo.commands.errors import FileError
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``, moved over it once the block has ended well.
-
-    After an error or Ctrl-C nothing is left behind, and an older file stays as it was.
-    """
-    check_target(path)
-    target = path.resolve()  # through a link: the file is replaced, not the link
-    if _is_special(target):  # a pipe or a device cannot be replaced
-        with write_errors(path):
-            yield target
-        return
-    # the ending stays, for writers that choose the format by it
-    part = target.with_name(f".{target.stem}.{os.getpid()}.part{target.suffix}")
-    try:
-        with write_errors(path):
-            yield part
-            os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -42,7 +20,8 @@ def output_file(path: Path | None) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with replacing(path) as part, part.open("wb") as file:
+    check_target(path)
+    with write_errors(path), atomic_file(path) as file:
         yield file
 
 
@@ -68,13 +47,9 @@ def check_target(path: Path | None) -> None:
         raise FileError(f"cannot write {path}: it is a folder.")
     if not folder.is_dir():
         raise FileError(f"cannot write {path}: there is no folder {folder}.")
-    writable = path if _is_special(path) else folder
+    writable = path if is_special(path) else folder
     if not os.access(writable, os.W_OK):
         raise FileError(f"cannot write {path}: no permission to write in {folder}.")
-
-
-def _is_special(path: Path) -> bool:
-    return path.exists() and not stat.S_ISREG(path.stat().st_mode)
 
 
 @contextmanager

@@ -29,13 +29,11 @@ The file tests/data/model-1.0.kcdo must go on loading.
 """
 
 from kcdo.persistence import classes
-from kcdo.persistence.atomic import atomic_file
 from kcdo.persistence.forms import register
 from kcdo.persistence.models import SavedModel, load, model_info, register_model
 
 __all__ = [
     "SavedModel",
-    "atomic_file",
     "classes",
     "load",
     "model_info",

@@ -17,9 +17,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.atomic import atomic_file
 from kcdo.errors import ModelFileError
 from kcdo.memory import require_memory
-from kcdo.persistence.atomic import atomic_file
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -2,7 +2,6 @@
 
 import datetime
 import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from kcdo._version import __version__
+from kcdo.atomic import atomic_file
 from kcdo.errors import InvalidInputError
 from kcdo.reports.accuracy import measure_accuracy
 from kcdo.reports.columns import (
@@ -106,7 +106,9 @@ def write_report(
     page = Template(_asset("template.html"))
     taken = len(page.substitute(parts, explorer="").encode()) + _MARGIN_BYTES
     explorer = _explorer(shown, shares, max_bytes - taken)
-    _write_atomically(target, page.substitute(parts, explorer=script_json(explorer)))
+    text = page.substitute(parts, explorer=script_json(explorer))
+    with atomic_file(target) as file:
+        file.write(text.encode())
     return target
 
 
@@ -259,17 +261,3 @@ def _control(control: Control, column: Column) -> dict[str, Any]:
 
 def _asset(name: str) -> str:
     return files("kcdo.reports").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _write_atomically(target: Path, text: str) -> None:
-    """Write beside the target and rename: there is never half a report."""
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
-        with temporary.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
