@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kcdo.distributions import POSITIVITY
 from kcdo.errors import InvalidInputError, InvalidTypeError
-from kcdo.estimators.display import ReportDisplay
+from kcdo.estimators.display import ReportHtml
 from kcdo.frames import Labels, target_names
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import Kernel, as_kernel
@@ -35,7 +35,7 @@ _FITTED = (
 )
 
 
-class ConditionalEstimator(ReportDisplay, SavedModel, BaseEstimator):
+class ConditionalEstimator(ReportHtml, SavedModel, BaseEstimator):
     """What both operators share: encoding inputs, weights, queries."""
 
     kernel_x: Any

@@ -8,7 +8,7 @@ _STYLE = "border-collapse: collapse; font-size: 0.9em; margin-top: 0.5em"
 _CELL = "text-align: left; padding: 0.1em 0.8em 0.1em 0"
 
 
-class ReportDisplay:
+class ReportHtml:
     """Adds the fit's report, as a table, to scikit-learn's diagram of an estimator.
 
     Before a fit, and where scikit-learn is told to show text, nothing changes.
