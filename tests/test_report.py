@@ -448,10 +448,18 @@ def test_controls_take_usual_values_in_few_combinations(values, whole, limit):
 
 def test_importances_of_the_fit_are_used_where_there_are_any():
     columns = [Column(name, "number", np.arange(9.0)) for name in "ab"]
-    for stored in ({"a": 3.0, "b": 1.0}, [3.0, 1.0]):
-        model = SimpleNamespace(report_=SimpleNamespace(importances=stored))
-        shares, _ = importance(model, None, columns)
-        np.testing.assert_allclose(shares, [0.75, 0.25])
+    model = SimpleNamespace(report_=SimpleNamespace(importances={"a": 3.0, "b": 1.0}))
+    shares, _ = importance(model, None, columns)
+    np.testing.assert_allclose(shares, [0.75, 0.25])
+
+
+def test_an_automatic_fit_shows_its_weights_and_importances(tmp_path):
+    model, X, Y = small_model(p=2, n=40, selection="auto")
+    made = Page(model.report(tmp_path / "r.html", X, Y[:, 0]))
+    assert "Importance: as the fit measured it" in made.text
+    assert re.search(r"Weights of the forms plain \d+%, location scale \d+%", made.text)
+    assert "Held-out loss" in made.text
+    assert "the model gives density 0" not in made.text  # heavy tails foresee everything
 
 
 def test_sensitivity_finds_inputs_that_move_only_the_spread():

@@ -7,13 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.distributions import ConditionalDistribution
+from kcdo.metrics import crps, pit_values
 
 Array = NDArray[np.floating]
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
-
-_BLOCK = 256  # queries at a time: a block by block matrix holds the wanted diagonal
-_GRID = 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,32 +78,16 @@ def _output_accuracy(dist: ConditionalDistribution, y: Array) -> OutputAccuracy:
     ends = np.stack([answers[name] for name in columns])
     n = len(LEVELS)
     return OutputAccuracy(
-        crps=float(_crps(dist, y).mean()),
+        crps=crps(dist, y),
         crps_without_inputs=_crps_without_inputs(y),
         rmse=float(np.sqrt(np.mean((answers["mean"] - y) ** 2))),
-        pit=_pit(dist, y),
+        pit=pit_values(dist, y),
         widths=tuple((ends[n:] - ends[:n]).mean(axis=1).tolist()),
     )
 
 
 def _tails(levels: Sequence[float]) -> list[float]:
     return [0.5 - level / 2 for level in levels] + [0.5 + level / 2 for level in levels]
-
-
-def _pit(dist: ConditionalDistribution, y: Array) -> Array:
-    """Return F(y_i | x_i)."""
-    parts = [slice(start, start + _BLOCK) for start in range(0, len(y), _BLOCK)]
-    return np.concatenate([np.diagonal(dist[part].cdf(y[part])) for part in parts])
-
-
-def _crps(dist: ConditionalDistribution, y: Array) -> Array:
-    """Return ∫ (F(z | x_i) - 1[z >= y_i])² dz, on a grid that holds outputs and predictions."""
-    ends = dist.quantile([0.0, 1.0])
-    edges = np.linspace(min(ends.min(), y.min()), max(ends.max(), y.max()), _GRID + 1)
-    middles, width = (edges[1:] + edges[:-1]) / 2, edges[1] - edges[0]
-    above = np.clip((edges[1:] - y[:, None]) / width, 0.0, 1.0)  # share of a cell beyond y
-    F = dist.cdf(middles)
-    return width * (F**2 - 2 * F * above + above).sum(axis=1)
 
 
 def _crps_without_inputs(y: Array) -> float:

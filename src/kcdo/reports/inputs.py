@@ -35,10 +35,9 @@ class Control:
 
 def importance(model: FittedModel, X: Any, columns: Sequence[Column]) -> tuple[Array, str]:
     """Return a share of importance for every input, and what it measures."""
-    stored = getattr(model.report_, "importances", None)
-    if stored is not None:
-        values = list(stored.values()) if hasattr(stored, "values") else list(stored)
-        return _shares(np.asarray(values, dtype=float)), "as the fit measured it"
+    stored = getattr(model.report_, "importances", None)  # only selection="auto" measures them
+    if stored:
+        return _shares(np.array(list(stored.values()))), "as the fit measured it"
     shares = _shares(_sensitivity(model, X, columns))
     return shares, "by how far the predicted mean and spread move when this input alone changes"
 

@@ -35,9 +35,11 @@ _MEANINGS = {
     "memory": "Memory",
     "seconds": "Time of the fit",
     "condition": "Condition number",
+    "loss": "Held-out loss",
+    "weights": "Weights of the forms",
 }
 _SHOWN_ELSEWHERE = {"importances", "kernel_x"}
-_DULL_IF_ZERO = {"jitter", "iterations", "residual", "binning_error"}
+_DULL_IF_EMPTY = {"jitter", "iterations", "residual", "binning_error", "weights"}
 
 
 def accuracy_section(accuracy: Accuracy, outputs: Sequence[Column], about_rows: str) -> str:
@@ -109,7 +111,7 @@ def fit_rows(report: Any) -> list[tuple[str, str]]:
     pairs = []
     for name in names:
         value = getattr(report, name)
-        if name in _SHOWN_ELSEWHERE or value is None or (name in _DULL_IF_ZERO and not value):
+        if name in _SHOWN_ELSEWHERE or value is None or (name in _DULL_IF_EMPTY and not value):
             continue
         pairs.append((_MEANINGS.get(name, _sentence(name)), _value(name, value)))
     return pairs
@@ -218,6 +220,8 @@ def _scales(kernel: Kernel, p: int) -> list[str]:
 def _value(name: str, value: Any) -> str:
     if name == "memory":
         return f"{number(value / 1e6, 3)} MB"
+    if name == "weights":
+        return ", ".join(f"{_sentence(form).lower()} {share:.0%}" for form, share in value.items())
     if name == "seconds":
         return f"{number(value, 3)} s"
     if isinstance(value, bool | str):
