@@ -45,7 +45,9 @@ def fit(
     ] = False,
     selection: Annotated[
         str | None,
-        typer.Option(help="How parameters are chosen: heuristic (fast) or auto (more accurate)."),
+        typer.Option(
+            help="How parameters are chosen: auto (the default) or heuristic (fast)."
+        ),
     ] = None,
     centres: Annotated[
         int | None,
@@ -89,15 +91,13 @@ def _fitted(
     if centres is not None:
         options["solver"] = Nystrom(centres)
     estimator = ConditionalDensityOperator(_kernel(X, wanted), random_state=seed, **options)
-    estimator.fit(X, Y, frame[wanted.weights].to_numpy() if wanted.weights else None)
-    if not getattr(estimator, "target_names_", None):  # TEMPORARY: the estimator will set it
-        estimator.target_names_ = tuple(targets)
-    return estimator
+    weights = frame[wanted.weights].to_numpy() if wanted.weights else None
+    return estimator.fit(X, Y, weights)
 
 
 def _kernel(X: pd.DataFrame, wanted: Wanted) -> Any:
     """Return a product over kinds of columns; None, the library's choice, if none is periodic."""
-    from kcdo.kernels import Categorical, Gaussian, Kernel, Periodic, Product
+    from kcdo.kernels import Automatic, Categorical, Kernel, Periodic, Product
 
     if not wanted.periods:
         return None
@@ -108,7 +108,7 @@ def _kernel(X: pd.DataFrame, wanted: Wanted) -> Any:
     if categories:
         parts.append(Categorical().on(categories))
     if measured:
-        parts.append(Gaussian().on(measured))
+        parts.append(Automatic().on(measured))
     return Product(tuple(parts)) if len(parts) > 1 else parts[0]
 
 
