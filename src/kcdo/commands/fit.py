@@ -45,9 +45,7 @@ def fit(
     ] = False,
     selection: Annotated[
         str | None,
-        typer.Option(
-            help="How parameters are chosen: auto (the default) or heuristic (fast)."
-        ),
+        typer.Option(help="How parameters are chosen: auto (the default) or heuristic (fast)."),
     ] = None,
     centres: Annotated[
         int | None,
