@@ -462,10 +462,6 @@ class ConditionalDensityOperator(ConditionalEstimator):
                 'selection="paper" has no streamed form: it needs as many nodes as rows. Use '
                 'selection="heuristic".'
             )
-        if self.support is not None:
-            raise InvalidInputError(
-                "support has no streamed form yet: transform the outputs before they are streamed."
-            )
         if isinstance(self.solver, Exact | Iterative):
             raise InvalidInputError(
                 f"{type(self.solver).__name__}() needs all rows at once, its sums do not merge: "

@@ -38,7 +38,7 @@ FAMILIES: tuple[Kernel, ...] = (
     Laplace(),
 )
 _SCALE_RANGE = (-5.0, 7.0)  # of log scales about the median heuristic
-_SCALE_PRIOR = 1.5  # sd, about the start, of log scales in the search
+_SCALE_PRIOR = 0.8  # sd, about the start, of log scales in the search
 _ALPHA_RANGE = (-22.0, 2.0)
 _RIDGE_RANGE = (-4.6, 4.6)  # of log α': sharpening is bounded
 _NOISE_RANGE = (-16.0, 3.0)

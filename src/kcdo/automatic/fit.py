@@ -1,0 +1,197 @@
+"""The automatic fit: the forms one after the other, then their weights."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.automatic.located import TunedLocated, refitted_located, tuned_located
+from kcdo.automatic.plain import Tuned, mean_choices, refitted, residual_sds, tuned_plain
+from kcdo.automatic.problem import AutomaticFit, Chosen, Problem, Side, discrete_floor, may_combine
+from kcdo.combination import (
+    Combination,
+    CombinedOperator,
+    combined_weights,
+    marginal_tail,
+    student_tail,
+)
+from kcdo.distributions import AffineBatch, Batch, Positivity, join
+from kcdo.kernels import (
+    weighted_mean_sd,
+)
+from kcdo.operators import DensityOperator
+from kcdo.selection import Wishes, heuristic
+from kcdo.systems import Exact, Groups, Nystrom, Solver
+from kcdo.tuning import (
+    Rows,
+)
+
+Array = NDArray[np.floating]
+
+_FOLDS = 10
+_MANY_FOLDS = 20
+_FEW_ROWS = 600
+_FEWEST_ROWS = 20
+
+
+def automatic_fit(
+    wishes: Wishes,
+    rows: Rows,
+    solver: Solver,
+    combination: Combination,
+    positivity: Positivity,
+) -> AutomaticFit:
+    """Choose everything that is open and fit the combination.
+
+    Of a handful of rows, or of outputs that do not vary, nothing can be learnt: the heuristic
+    rule then fits the plain form.
+    """
+    floor = discrete_floor(rows.Y, rows.weights)
+    if not may_combine(wishes, positivity):
+        combination = Combination(1.0, 0.0, 0.0, 0.0)
+    problem = Problem(wishes, rows, solver, combination, positivity, floor)
+    if len(rows) < _FEWEST_ROWS or np.any(np.ptp(rows.Y, axis=0) == 0):
+        return _fit_heuristic(problem)
+    return _fit(problem)
+
+
+def fit_chosen(
+    chosen: Chosen, wishes: Wishes, rows: Rows, solver: Solver, positivity: Positivity
+) -> CombinedOperator:
+    """Fit rows at parameters that were chosen before, on others."""
+    problem = Problem(wishes, rows, solver, Combination(), positivity, chosen.floor)
+    located = None
+    if chosen.location is not None and chosen.residual is not None:
+        located = refitted_located(problem, chosen.location, chosen.residual, rows)
+    centre, spread = weighted_mean_sd(rows.Y, rows.weights)
+    plain = refitted(problem, chosen.plain, rows)
+    return CombinedOperator(plain, located, centre, spread, chosen.weights)
+
+
+def tuned_wishes(wishes: Wishes, rows: Rows, positivity: Positivity) -> Wishes:
+    """Return the wishes for a streamed fit, with what a pilot sample can choose: all but α.
+
+    A stream keeps sums, and those of the location-scale form do not merge: it fits the plain form.
+    """
+    if len(rows) < _FEWEST_ROWS or np.any(np.ptp(rows.Y, axis=0) == 0):
+        return wishes
+    floor = discrete_floor(rows.Y, rows.weights)
+    problem = Problem(wishes, rows, Exact(), Combination(), positivity, floor)
+    means = mean_choices(problem)
+    tuned = tuned_plain(problem, means, residual_sds(means[0], problem))
+    output = tuned.operator.output
+    return replace(
+        wishes,
+        kernel_x=tuned.choice.kernel,
+        kernel_y=output.kernel.kernel,
+        alpha_prime=output.ridge,
+    )
+
+
+def _fit_heuristic(problem: Problem) -> AutomaticFit:
+    rows, wishes = problem.rows, problem.wishes
+    groups = Groups.of(rows.X, rows.weights)
+    solver = Exact() if isinstance(problem.solver, Nystrom) else problem.solver
+    sides = heuristic(replace(wishes, solver=solver), groups, rows.Y)
+    plain = DensityOperator.exact(sides.system, sides.output, rows.Y, problem.positivity)
+    centre, width = weighted_mean_sd(rows.Y, rows.weights)
+    weights = {"plain": 1.0}
+    if problem.combination.wants("marginal_tail") and np.all(width > 0):
+        share = 1.0 / (len(rows) + 1.0)
+        weights = {"plain": 1.0 - share, "marginal_tail": share}
+    operator = CombinedOperator(plain, None, centre, width, weights)
+    side = Side(sides.system.kernel, sides.system.alpha, sides.output)
+    chosen = Chosen(side, None, None, weights, problem.floor)
+    return AutomaticFit(operator, sides.system, _importances(operator, rows), None, chosen)
+
+
+def _fit(problem: Problem) -> AutomaticFit:
+    rows, wants = problem.rows, problem.combination.wants
+    stage = problem.wishes.progress.stage
+    with stage("conditional mean"):
+        means = mean_choices(problem)
+    with stage("plain density"):
+        plain = tuned_plain(problem, means, residual_sds(means[0], problem))
+    located = None
+    if wants("location_scale") or wants("residual_tail"):
+        with stage("location and scale"):
+            located = tuned_located(problem, means)
+    centre, spread = weighted_mean_sd(rows.Y, rows.weights)
+    with stage("weights"):
+        judged = problem.judges()
+        held_out = _held_out(problem, plain, located, judged)
+        held_out["marginal_tail"] = marginal_tail(len(judged), centre, spread)
+        wanted = {name: batch for name, batch in held_out.items() if wants(name)}
+        weights = combined_weights(
+            wanted, rows.Y[judged], rows.weights[judged], problem.combination
+        )
+    model = None if located is None else located.model
+    operator = CombinedOperator(plain.operator, model, centre, spread, weights)
+    chosen = Chosen(
+        plain.side,
+        None if located is None else located.parameters,
+        None if located is None else located.inner.side,
+        weights,
+        problem.floor,
+    )
+    importances = _importances(operator, rows)
+    return AutomaticFit(operator, plain.system, importances, plain.choice.loss, chosen)
+
+
+def _held_out(
+    problem: Problem, plain: Tuned, located: TunedLocated | None, judged: NDArray[np.integer]
+) -> dict[str, Batch]:
+    """Return held-out distributions of some rows: closed form for many rows, K-fold for few.
+
+    The leave-one-out of the location-scale form is not exact, as the residuals of the other rows
+    have seen the one left out. Of thousands of rows, one does not move them.
+    """
+    if len(judged) == len(problem.rows) and located is not None:
+        return _cross_validated(problem, plain, located)
+    found: dict[str, Batch] = {"plain": plain.held_out(judged)}
+    if located is not None:
+        location = located.residuals.location[judged]
+        scale = located.residuals.scale[judged]
+        found["location_scale"] = AffineBatch(located.inner.held_out(judged), location, scale)
+        found["residual_tail"] = student_tail(location, scale)
+    return found
+
+
+def _cross_validated(problem: Problem, plain: Tuned, located: TunedLocated) -> dict[str, Batch]:
+    """Return held-out distributions of all rows by K-fold, at fixed parameters."""
+    rows, n = problem.rows, len(problem.rows)
+    folds = _MANY_FOLDS if n <= _FEW_ROWS else _FOLDS
+    fold_of = np.random.default_rng(problem.seed + 2).permutation(n) % folds
+    parts: dict[str, list[Batch]] = {"plain": [], "location_scale": [], "residual_tail": []}
+    for fold in range(folds):
+        train, test = rows.take(np.flatnonzero(fold_of != fold)), rows.X[fold_of == fold]
+        parts["plain"].append(refitted(problem, plain.side, train).batch(test))
+        inner = located.inner.side
+        there = refitted_located(problem, located.parameters, inner, train).batches(test)
+        parts["location_scale"].append(there[0])
+        parts["residual_tail"].append(there[1])
+    back = np.argsort(np.argsort(fold_of, kind="stable"))
+    return {name: join(batches).take(back) for name, batches in parts.items()}
+
+
+def _importances(operator: CombinedOperator, rows: Rows) -> Array:
+    """Return how much each input column matters, in [0, 1]: 1 - E k_j of two random rows.
+
+    k_j is the kernel with all columns but j equal; the components count by their weights.
+    """
+    pairs = np.random.default_rng(0).integers(len(rows), size=(2, 300))
+    first, second = rows.X[pairs[0]], rows.X[pairs[1]]
+    kernels = [(operator.weights.get("plain", 0.0), operator.plain.system.kernel)]
+    if operator.located is not None:
+        share = 1.0 - kernels[0][0]
+        kernels.append((share, operator.located.map.location.centres.kernel))
+    if rows.X.dtype == object:
+        return np.ones(1)
+    found = np.zeros(rows.X.shape[1])
+    for weight, kernel in kernels:
+        for j in range(len(found)):
+            moved = first.copy()
+            moved[:, j] = second[:, j]
+            values = np.diagonal(kernel.block(first, moved))
+            found[j] += weight * (1.0 - values.mean() / float(np.mean(kernel.diag(first))))
+    return np.clip(found, 0.0, 1.0)

@@ -1,0 +1,133 @@
+"""The location-scale form: parameters of location and scale, and the density of residuals."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.automatic.plain import Tuned, refitted, tuned
+from kcdo.automatic.problem import FACTORISATIONS, Problem, RowSystem, Side
+from kcdo.combination import (
+    Located,
+)
+from kcdo.kernels import (
+    FreeScales,
+    with_median_scales,
+)
+from kcdo.location import (
+    LocationParameters,
+    Residuals,
+    fit_location_scale,
+    log_squares,
+)
+from kcdo.systems import ExactSystem, Groups
+from kcdo.tuning import (
+    MeanChoice,
+    Rows,
+    search_alpha,
+    search_mean,
+)
+
+Array = NDArray[np.floating]
+
+_LARGEST_RESIDUAL = 7.0
+_WIDE_NOISE = 0.5  # least noise ratio of the log squared residuals: they are noisy
+
+
+@dataclass(frozen=True, eq=False)
+class TunedLocated:
+    """The location-scale component with its parameters and held-out residuals."""
+
+    parameters: LocationParameters
+    residuals: Residuals
+    inner: Tuned
+    model: Located
+
+
+def tuned_located(problem: Problem, means: list[MeanChoice]) -> TunedLocated:
+    """Choose and fit the location-scale form."""
+    rows = problem.rows
+    parameters, system = _location_parameters(problem, means[0])
+    model, residuals = fit_location_scale(
+        parameters, system, (rows.X, rows.Y, rows.weights), problem.floor, problem.seed
+    )
+    inner = _tuned_residual(problem, means, residuals)
+    return TunedLocated(parameters, residuals, inner, Located(model, inner.operator))
+
+
+def _location_parameters(
+    problem: Problem, best: MeanChoice
+) -> tuple[LocationParameters, RowSystem]:
+    """Return the parameters of location and scale; the noise is judged on all rows."""
+    rows = problem.rows
+    total = float(rows.weights.sum())
+    few = min(len(rows), problem.effort.mean_rows)
+    judged = problem.judges()
+    centred = rows.Y - np.average(rows.Y, axis=0, weights=rows.weights)
+    tried: dict[float, tuple[float, RowSystem]] = {}
+    systems = problem.systems(best.kernel, rows)
+
+    def judge(noise: float) -> float:
+        """Return the held-out Gaussian log score, each output's variance at its best."""
+        system = systems(noise / total)
+        errors = (centred[judged] - system.held_out(centred, judged)) ** 2
+        kept = system.kept(judged)[:, None]
+        loss = float(np.sum(np.log(np.mean(errors * kept, axis=0)) - np.mean(np.log(kept))))
+        if not tried or loss < min(known for known, _ in tried.values()):
+            tried.clear()
+            tried[noise] = (loss, system)
+        return loss
+
+    if few < len(rows):
+        search_alpha(judge, best.noise, FACTORISATIONS - 1, few / len(rows))
+    else:
+        judge(best.noise)
+    ((noise, (_, system)),) = tried.items()
+    parameters = LocationParameters(best.kernel, noise)
+    return _with_varying_noise(problem, parameters, best), system
+
+
+def _with_varying_noise(
+    problem: Problem, parameters: LocationParameters, best: MeanChoice
+) -> LocationParameters:
+    """Learn, on some rows, how the log squared residuals vary with x."""
+    some = problem.few()
+    alpha = parameters.noise / some.weights.sum()
+    system = ExactSystem(best.kernel, Groups.of(some.X, some.weights), alpha)
+    _, residuals = fit_location_scale(
+        parameters, system, (some.X, some.Y, some.weights), problem.floor, problem.seed
+    )
+    logs = some.with_outputs(log_squares(residuals.values**2))
+    (choice,) = search_mean([best.template], logs, problem.effort, _WIDE_NOISE, problem.seed)
+    return replace(parameters, noise_kernel=choice.kernel, noise_of_noise=choice.noise)
+
+
+def _tuned_residual(problem: Problem, means: list[MeanChoice], residuals: Residuals) -> Tuned:
+    """Tune the operator of the residuals, whose density varies slowly with x."""
+    best = means[0]
+    rows = problem.rows.with_outputs(_clipped(residuals))
+    scales = FreeScales(best.template, rows.X.shape[-1])
+    middle = with_median_scales(best.template, problem.few().X)
+    wide = scales.kernel(scales.log_scales_of(middle) + 1.0) if len(scales) else best.kernel
+    wishes = replace(
+        problem.wishes, kernel_y=None, reference=None, alpha=None, alpha_prime=None, filter=None
+    )
+    floor = np.max(problem.floor / residuals.scale, axis=0)
+    shape = np.ones(rows.Y.shape[1])
+    return tuned(problem, rows, wishes, [(best.template, wide)], 1e-2, shape, floor)
+
+
+def refitted_located(
+    problem: Problem, parameters: LocationParameters, inner: Side, rows: Rows
+) -> Located:
+    """Return the form of other rows, at the same parameters."""
+    system = problem.systems(parameters.kernel, rows)(parameters.noise / rows.weights.sum())
+    model, residuals = fit_location_scale(
+        parameters, system, (rows.X, rows.Y, rows.weights), problem.floor, problem.seed
+    )
+    clipped = rows.with_outputs(_clipped(residuals))
+    return Located(model, refitted(problem, inner, clipped))
+
+
+def _clipped(residuals: Residuals) -> Array:
+    return np.clip(residuals.values, -_LARGEST_RESIDUAL, _LARGEST_RESIDUAL)

@@ -1,0 +1,150 @@
+"""The rows, what the user asked for, and what is chosen of it."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.combination import (
+    Combination,
+    CombinedOperator,
+)
+from kcdo.distributions import Positivity
+from kcdo.errors import DiscreteOutputWarning
+from kcdo.kernels import (
+    Kernel,
+)
+from kcdo.location import (
+    LocationParameters,
+)
+from kcdo.reconstruction import Reconstruction
+from kcdo.selection import Wishes
+from kcdo.systems import ExactSystem, Groups, Nystrom, NystromRows, Solver
+from kcdo.tuning import (
+    BalancedScore,
+    Effort,
+    LogScore,
+    Loss,
+    Rows,
+)
+
+Array = NDArray[np.floating]
+RowSystem = ExactSystem | NystromRows
+
+FACTORISATIONS = 4  # of the system of all rows, in the search for α
+
+_ALL_ROWS = 2000  # up to here every row is held out for the weights
+_FEW_VALUES = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Parameters of one density operator: input kernel, α, and the whole output side."""
+
+    kernel: Kernel
+    alpha: float
+    output: Reconstruction
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """All that was chosen: enough to fit the same model to other rows."""
+
+    plain: Side
+    location: LocationParameters | None
+    residual: Side | None
+    weights: dict[str, float]
+    floor: Array
+
+
+@dataclass(frozen=True, eq=False)
+class AutomaticFit:
+    """A combined model and what was chosen on the way."""
+
+    operator: CombinedOperator
+    system: RowSystem
+    importances: Array
+    loss: float | None
+    chosen: Chosen
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The rows and what the user asked for."""
+
+    wishes: Wishes
+    rows: Rows
+    solver: Solver
+    combination: Combination
+    positivity: Positivity
+    floor: Array
+    effort: Effort = field(default_factory=Effort)
+
+    @property
+    def loss(self) -> Loss:
+        """The held-out loss that chooses: log score, and CRPS where it is defined."""
+        return BalancedScore() if self.rows.Y.shape[1] == 1 else LogScore()
+
+    @property
+    def seed(self) -> int:
+        """Seed of every subsample."""
+        return self.wishes.seed
+
+    def systems(self, kernel: Kernel, rows: Rows) -> Callable[[float], RowSystem]:
+        """Return the ridge systems of some rows, as a function of α."""
+        n_jobs = self.wishes.n_jobs
+        if isinstance(self.solver, Nystrom):
+            rng = np.random.default_rng(self.seed)
+            m = self.solver.n_centres(len(rows))
+            some = rows.X[rng.permutation(len(rows))[: 20 * m]]
+            centres = self.solver.choose(kernel, some, m, rng)
+            return NystromRows(kernel, centres, rows.X, rows.weights, 1.0, n_jobs=n_jobs).with_alpha
+        groups, solver = Groups.of(rows.X, rows.weights), self.solver
+        return lambda alpha: ExactSystem(kernel, groups, alpha, solver, n_jobs=n_jobs)
+
+    def few(self) -> Rows:
+        """Return the rows on which scales are learnt."""
+        n = len(self.rows)
+        if n <= self.effort.rows:
+            return self.rows
+        rng = np.random.default_rng(self.seed)
+        return self.rows.take(np.sort(rng.choice(n, self.effort.rows, replace=False)))
+
+    def judges(self) -> NDArray[np.integer]:
+        """Return the rows whose held-out loss judges the fit to all rows."""
+        n = len(self.rows)
+        if n <= _ALL_ROWS:
+            return np.arange(n)
+        rng = np.random.default_rng(self.seed + 1)
+        return np.sort(rng.choice(n, self.effort.held_out, replace=False))
+
+
+def may_combine(wishes: Wishes, positivity: Positivity) -> bool:
+    """Whether other forms make sense: not with signed densities, ratios, or a box of the user."""
+    return positivity != "signed" and wishes.reference is None
+
+
+def discrete_floor(Y: Array, weights: Array) -> Array:
+    """Return gap/√12 for each output whose values repeat, 0 for the others, (d,).
+
+    The density of a discrete output grows without limit as its kernel narrows; the sd of a value
+    rounded to multiples of a gap is where that stops meaning anything. Warns where the output is
+    plainly discrete.
+    """
+    floors = np.zeros(Y.shape[1])
+    for i, column in enumerate(Y.T):
+        values, counts = np.unique(column, return_counts=True)
+        if len(values) < 2 or counts[counts > 1].sum() < 0.5 * len(column):
+            continue
+        floors[i] = float(np.diff(values).min()) / np.sqrt(12.0)
+        if len(values) < _FEW_VALUES and len(values) < 0.1 * len(column):
+            warnings.warn(
+                f"output {i} has only {len(values)} distinct values: its density is blurred by "
+                f"{floors[i]:.3g} (gap/√12), and its log score means little. Compare models by "
+                "the CRPS.",
+                DiscreteOutputWarning,
+                stacklevel=2,
+            )
+    return floors
