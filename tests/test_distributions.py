@@ -106,6 +106,18 @@ def test_shapes(name):
 
 
 @EVERY
+def test_each_query_at_its_own_points(name):
+    dist, y = make(name), some_points(name)
+    d = y.reshape(len(y), -1).shape[1]
+    own = np.stack([np.roll(y.reshape(-1, d), i, axis=0) for i in range(5)])
+    wanted = [one.pdf(points)[0] for one, points in zip(dist, own, strict=True)]
+    np.testing.assert_allclose(dist.pdf_each(own), wanted, rtol=1e-10, atol=1e-14)
+    for wrong in (own[:3], own[0], np.zeros((5, 2, d + 1))):
+        with pytest.raises(InvalidInputError, match=r"points must be \(5, G"):
+            dist.pdf_each(wrong)
+
+
+@EVERY
 def test_answers_agree_with_each_other(name):
     dist, y = make(name), some_points(name)
     np.testing.assert_allclose(np.exp(dist.logpdf(y)), dist.pdf(y), rtol=1e-12)

@@ -9,7 +9,7 @@ import pytest
 from sklearn import config_context
 
 import kcdo
-from kcdo.frames import Labels, frame_library, target_names
+from kcdo.frames import Labels, frame_library, take_rows, target_names
 
 N = 40
 
@@ -60,6 +60,26 @@ class Special(pd.DataFrame):
 )
 def test_library_of_data(data, library):
     assert frame_library(data) == library
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pd.DataFrame({"a": range(5)}, index=list("vwxyz")),
+        pd.Series(range(5), index=[4, 3, 2, 1, 0]),
+        pl.DataFrame({"a": range(5)}),
+        pl.Series(range(5)),
+        np.arange(5)[:, None],
+        [[0], [1], [2], [3], [4]],
+        (0, 1, 2, 3, 4),
+    ],
+    ids=lambda data: f"{type(data).__module__.partition('.')[0]}-{type(data).__name__}",
+)
+def test_rows_of_any_kind_of_data(data):
+    for rows, wanted in ((slice(1, 3), [1, 2]), (np.array([4, 0]), [4, 0])):
+        some = take_rows(data, rows)
+        np.testing.assert_array_equal(np.ravel(np.asarray(some)), wanted)
+        assert frame_library(some) == frame_library(data)
 
 
 @pytest.mark.parametrize(

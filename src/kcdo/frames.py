@@ -33,6 +33,15 @@ def target_names(Y: Any) -> tuple[str, ...] | None:
     return tuple(names) if names and named else None
 
 
+def take_rows(data: Any, rows: slice | NDArray[np.integer]) -> Any:
+    """Return some rows of a frame, an array, a list, or anything else with such an index."""
+    if frame_library(data) == "pandas":
+        return data.iloc[rows]
+    if isinstance(data, list | tuple):
+        return [data[i] for i in np.arange(len(data))[rows]]
+    return data[rows]
+
+
 @dataclass(frozen=True, eq=False)
 class Labels:
     """What a table of predictions takes over from the data: its library, rows and outputs.

@@ -114,6 +114,17 @@ class ConditionalDistribution:
         self._need_positive("logpdf_pairs")
         return self.summary(["logpdf"], Y)["logpdf"]
 
+    def pdf_each(self, points: ArrayLike) -> Array:
+        """Density of query i at points[i], its own: (Q, G) for points (Q, G) or (Q, G, d)."""
+        own = np.asarray(points, dtype=float)
+        own = own[:, :, None] if own.ndim == 2 and self._source.dim == 1 else own
+        if own.ndim != 3 or own.shape[::2] != (len(self), self._source.dim):
+            raise InvalidInputError(
+                f"points must be ({len(self)}, G, {self._source.dim}), one row per query; got "
+                f"{np.shape(points)}."
+            )
+        return np.concatenate(self._each(lambda batch, rows: batch.pdf_each(own[rows])))
+
     def mean(self) -> Array:
         """Conditional mean, (Q,) or (Q, d)."""
         return self.summary(["mean"])["mean"]
