@@ -11,6 +11,12 @@ from kcdo._version import __version__
 if TYPE_CHECKING:
     from kcdo import metrics
     from kcdo.combination import Combination
+    from kcdo.conformal import (
+        ConformalPrediction,
+        ConformalPredictor,
+        ConformalRegion,
+        conformalize,
+    )
     from kcdo.datasets import Donut, make_donut
     from kcdo.distributions import ConditionalDistribution, HighestDensityRegion
     from kcdo.embeddings import GaussianEmbedding, MeanEmbedding, SampleEmbedding, mmd
@@ -74,6 +80,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "combination": ("Combination",),
+    "conformal": ("ConformalPrediction", "ConformalPredictor", "ConformalRegion", "conformalize"),
     "datasets": ("Donut", "make_donut"),
     "distributions": ("ConditionalDistribution", "HighestDensityRegion"),
     "embeddings": ("GaussianEmbedding", "MeanEmbedding", "SampleEmbedding", "mmd"),
@@ -143,6 +150,9 @@ __all__ = [
     "ConditionalDensityOperator",
     "ConditionalDistribution",
     "ConditionalMeanOperator",
+    "ConformalPrediction",
+    "ConformalPredictor",
+    "ConformalRegion",
     "CorrectedScheme",
     "DataNotFoundError",
     "DensityHeatmapDisplay",
@@ -191,6 +201,7 @@ __all__ = [
     "Tikhonov",
     "UniformBox",
     "__version__",
+    "conformalize",
     "finite_sample_bound",
     "load",
     "make_donut",

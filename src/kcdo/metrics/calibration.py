@@ -31,10 +31,13 @@ def interval_coverage(
 ) -> Score:
     """Share of outputs inside ``dist.interval(level)``; for joint outputs of each one, (d,).
 
+    Where it is not the level, :func:`~kcdo.conformalize` sets that right.
+
     Parameters
     ----------
     dist, Y, sample_weight, average
-        As in :func:`~kcdo.metrics.log_score`.
+        As in :func:`~kcdo.metrics.log_score`; ``dist`` may also be ``conditional(X)`` of a
+        :class:`~kcdo.ConformalPredictor`.
     level : float
         The share that should be inside.
 
