@@ -55,12 +55,10 @@ class ConditionalEstimator(ReportHtml, SavedModel, BaseEstimator):
     def _checked(
         self, X: Any, Y: Any, sample_weight: Any, least: int
     ) -> tuple[NDArray, Array, Array]:
-        kernel = (
-            default_kernel(X)
-            if self.kernel_x is None or isinstance(self.kernel_x, str)
-            else as_kernel(self.kernel_x)
-        )
-        encoder = InputEncoder(kernel)
+        if isinstance(self.kernel_x, str) and self.kernel_x != "auto":
+            raise InvalidInputError(f'kernel_x must be a kernel or "auto"; got {self.kernel_x!r}.')
+        automatic = self.kernel_x is None or isinstance(self.kernel_x, str)
+        encoder = InputEncoder(default_kernel(X) if automatic else as_kernel(self.kernel_x))
         inputs = encoder.fit(self, X, least=least)
         outputs, self._flat = check_outputs(Y, len(inputs))
         weights = check_weights(sample_weight, len(inputs), least=least)
