@@ -277,12 +277,13 @@ def strictly_inside(transform: Columns, Y: Array) -> Array:
 
 
 def _bounds(support: Support, d: int) -> list[Bounds]:
-    """Return one pair of bounds per output."""
-    single = len(support) == 2 and not any(isinstance(part, Sequence) for part in support)
-    pairs = [support] * d if single else list(support)
-    if len(pairs) != d or any(len(pair) != 2 for pair in pairs):  # type: ignore[arg-type]
+    """Return one pair of bounds per output; infinite bounds count as none."""
+    given = support.tolist() if isinstance(support, np.ndarray) else support
+    nested = isinstance(given, Sequence) and any(isinstance(part, Sequence) for part in given)
+    pairs: Any = given if nested else [given] * d
+    if len(pairs) != d or not all(isinstance(p, Sequence) and len(p) == 2 for p in pairs):
         raise InvalidInputError(
             f"support must be (lower, upper), or one such pair for each of {d} outputs; got "
             f"{support!r}."
         )
-    return [(pair[0], pair[1]) for pair in pairs]  # type: ignore[index,misc]
+    return [(None if a == -np.inf else a, None if b == np.inf else b) for a, b in pairs]
