@@ -46,19 +46,20 @@ def automatic_fit(
     Of a handful of rows, or of outputs that do not vary, nothing can be learnt: the heuristic
     rule then fits the plain form.
     """
-    floor = discrete_floor(rows.Y, rows.weights)
+    floor = discrete_floor(rows.Y)
     if not may_combine(wishes, positivity):
         combination = Combination(1.0, 0.0, 0.0, 0.0)
     problem = Problem(wishes, rows, solver, combination, positivity, floor)
     if len(rows) < _FEWEST_ROWS or np.any(np.ptp(rows.Y, axis=0) == 0):
         return _fit_heuristic(problem)
-    return _fit(problem)
+    return _fit(replace(problem, rows=rows.of_effective_weight()))
 
 
 def fit_chosen(
     chosen: Chosen, wishes: Wishes, rows: Rows, solver: Solver, positivity: Positivity
 ) -> CombinedOperator:
     """Fit rows at parameters that were chosen before, on others."""
+    rows = rows.of_effective_weight()
     problem = Problem(wishes, rows, solver, Combination(), positivity, chosen.floor)
     located = None
     if chosen.location is not None and chosen.residual is not None:
@@ -75,7 +76,8 @@ def tuned_wishes(wishes: Wishes, rows: Rows, positivity: Positivity) -> Wishes:
     """
     if len(rows) < _FEWEST_ROWS or np.any(np.ptp(rows.Y, axis=0) == 0):
         return wishes
-    floor = discrete_floor(rows.Y, rows.weights)
+    rows = rows.of_effective_weight()
+    floor = discrete_floor(rows.Y)
     problem = Problem(wishes, rows, Exact(), Combination(), positivity, floor)
     means = mean_choices(problem)
     tuned = tuned_plain(problem, means, residual_sds(means[0], problem))

@@ -126,7 +126,7 @@ def may_combine(wishes: Wishes, positivity: Positivity) -> bool:
     return positivity != "signed" and wishes.reference is None
 
 
-def discrete_floor(Y: Array, weights: Array) -> Array:
+def discrete_floor(Y: Array) -> Array:
     """Return gap/√12 for each output whose values repeat, 0 for the others, (d,).
 
     The density of a discrete output grows without limit as its kernel narrows; the sd of a value

@@ -61,6 +61,13 @@ class Rows:
         """Return some of the rows."""
         return Rows(self.X[rows], self.Y[rows], self.weights[rows])
 
+    def of_effective_weight(self) -> "Rows":
+        """Return the rows with weights that sum to the number of equal rows they amount to.
+
+        A row of weight 3 stays one row: held out, it goes as a whole, as its copies foretell it.
+        """
+        return replace(self, weights=self.weights * (self.weights.sum() / np.sum(self.weights**2)))
+
     def with_outputs(self, Y: Array) -> "Rows":
         """Return the rows with other outputs."""
         return replace(self, Y=Y)
