@@ -111,7 +111,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
     Notes
     -----
     Whole-number sample weights are counts (a weight of 3 equals three rows); of other weights
-    only the ratios matter. Rows of weight 0 count as absent.
+    only the ratios matter. Rows of weight 0 count as absent. ``selection="auto"`` takes all
+    weights by their ratios: a row that counts three times is held out as a whole.
 
     Examples
     --------
@@ -201,7 +202,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self._check_parameters()
         options = self._stream_options()
         started = time.perf_counter()
-        if hasattr(self, "_chosen"):
+        if self.selection == "auto" and hasattr(self, "_chosen"):
             raise InvalidInputError(
                 "this model combines forms whose sums do not merge: fit with "
                 'selection="heuristic" and solver=kcdo.Nystrom(), or begin with partial_fit.'
