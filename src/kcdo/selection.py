@@ -66,7 +66,7 @@ def heuristic(wishes: Wishes, groups: Groups, Y: Array) -> Sides:
     spacing σ_y / 4.
     """
     check_output(wishes, Y)
-    system = _system(wishes, groups, DEFAULT_ALPHA, _planned_nodes(wishes.reference, Y))
+    system = _system(wishes, groups, DEFAULT_ALPHA, planned_nodes(wishes.reference, Y))
     kernel_y = wishes.kernel_y or Gaussian()
     residual_sd = None if kernel_y.fitted else held_out_residual_sd(system, Y, wishes.seed)
     output = output_side(wishes, Y, groups.weights, residual_sd)
@@ -189,7 +189,7 @@ def _with_ridge(
     return replace(side, ridge=ridge * side.mean_density(np.unique(Y, axis=0)))
 
 
-def _planned_nodes(reference: Reference | None, Y: Array) -> int:
+def planned_nodes(reference: Reference | None, Y: Array) -> int:
     """Return M where the reference fixes it, else N; only schemes ask."""
     if reference is None or (isinstance(reference, UniformBox) and reference.nodes is None):
         return len(Y)

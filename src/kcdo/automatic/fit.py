@@ -20,7 +20,7 @@ from kcdo.kernels import (
     weighted_mean_sd,
 )
 from kcdo.operators import DensityOperator
-from kcdo.selection import Wishes, heuristic
+from kcdo.selection import Wishes, check_output, heuristic
 from kcdo.systems import Exact, Groups, Nystrom, Solver
 from kcdo.tuning import (
     Rows,
@@ -46,6 +46,7 @@ def automatic_fit(
     Of a handful of rows, or of outputs that do not vary, nothing can be learnt: the heuristic
     rule then fits the plain form.
     """
+    check_output(wishes, rows.Y)
     floor = discrete_floor(rows.Y)
     if not may_combine(wishes, positivity):
         combination = Combination(1.0, 0.0, 0.0, 0.0)

@@ -8,25 +8,35 @@ from numpy.typing import NDArray
 from kcdo.automatic.problem import FACTORISATIONS, Problem, RowSystem, Side
 from kcdo.distributions import NodeBatch
 from kcdo.kernels import (
+    DensityKernel,
     FreeScales,
     Gaussian,
     Kernel,
     weighted_mean_sd,
     with_median_scales,
+    with_output_sds,
 )
 from kcdo.linalg import Tikhonov
 from kcdo.measures import MAX_NODES, UniformBox
 from kcdo.operators import DensityOperator
 from kcdo.reconstruction import Reconstruction
-from kcdo.selection import Wishes, default_reference, output_side
-from kcdo.systems import ExactSystem, Groups
+from kcdo.selection import (
+    Wishes,
+    default_reference,
+    output_side,
+    planned_nodes,
+    ridge_value,
+)
+from kcdo.systems import ExactSystem, Groups, effective_size
 from kcdo.tuning import (
     DensityChoice,
+    Fixed,
     MeanChoice,
     OutputFamily,
     Rows,
     families,
     ridge_above,
+    scale_per_length,
     search_alpha,
     search_density,
     search_filter,
@@ -113,8 +123,9 @@ def tuned(
     floor: Array,
 ) -> Tuned:
     """Learn the scales on some rows, then α and the output filter on all of them."""
-    floor_ratio = float(np.max(floor / shape))
+    floor_ratio = float(np.max(_resolvable(wishes, rows, floor) / shape))
     least = shortest_length(floor_ratio)
+    fixed = _fixed(wishes, rows)
     coarse = _family(wishes, rows, shape, _COARSE_NODES)
     guess = (alpha, np.log(max(0.5 * len(rows) ** (-1 / 6), least, 1e-3)))
     choice = search_density(
@@ -127,6 +138,7 @@ def tuned(
         least,
         "row",
         problem.seed,
+        fixed,
     )
     judged = problem.judges()
     tried: dict[float, tuple[DensityChoice, RowSystem]] = {}
@@ -137,7 +149,7 @@ def tuned(
     def judge(candidate: float) -> float:
         system = systems(candidate)
         weights = system.held_out_weights(judged)
-        found = search_filter(choice, weights, rows, judged, fine, problem.loss, least)
+        found = search_filter(choice, weights, rows, judged, fine, problem.loss, least, fixed)
         if not tried or found.loss < min(known.loss for known, _ in tried.values()):
             tried.clear()  # at most one system is kept
             tried[candidate] = (replace(found, alpha=candidate), system)
@@ -149,19 +161,38 @@ def tuned(
     else:
         judge(choice.alpha)
     ((chosen, system),) = tried.values()
-    chosen = replace(
-        chosen, log_ridge=ridge_above(floor_ratio, chosen.log_length, chosen.log_ridge)
-    )
+    if fixed.ridge is None:
+        ridge = ridge_above(floor_ratio, chosen.log_length, chosen.log_ridge)
+        chosen = replace(chosen, log_ridge=ridge)
     output = _output(wishes, rows, chosen, shape)
     operator = DensityOperator.of_rows(system, output, rows.Y, problem.positivity)
     return Tuned(rows, chosen, system, operator)
 
 
+def _fixed(wishes: Wishes, rows: Rows) -> Fixed:
+    """Return the ridges that the user gave, as numbers."""
+    n, m = effective_size(rows.weights), planned_nodes(wishes.reference, rows.Y)
+    given = wishes.alpha, wishes.alpha_prime
+    return Fixed(*(None if ridge is None else ridge_value(ridge, None, n, m) for ridge in given))
+
+
+def _resolvable(wishes: Wishes, rows: Rows, floor: Array) -> Array:
+    """Return least sds of the output kernel: the floor, and what a grid of the user resolves."""
+    reference = wishes.reference
+    if not isinstance(reference, UniformBox) or reference.nodes is None:
+        return floor
+    d = len(floor)
+    unit = DensityKernel(with_output_sds(wishes.kernel_y or Gaussian(), np.ones(d)), d)
+    return np.maximum(floor, 1.001 * reference.realise(rows.Y).spacing / unit.scales)
+
+
 def _family(wishes: Wishes, rows: Rows, shape: Array, nodes: dict[int, int]) -> OutputFamily:
-    """Return output sides on a grid of so many nodes per axis, or on scattered points."""
+    """Return output sides on a grid of at most so many nodes per axis, or on scattered points."""
     d = rows.Y.shape[1]
-    box = UniformBox(nodes=nodes[d]) if d in nodes else None
-    reference = wishes.reference or box or default_reference(rows.Y, rows.weights, shape, 0)
+    reference = wishes.reference or default_reference(rows.Y, rows.weights, shape, 0)
+    if isinstance(reference, UniformBox) and d in nodes:
+        fewer = np.minimum(nodes[d] if reference.nodes is None else reference.nodes, nodes[d])
+        reference = replace(reference, nodes=fewer.tolist())
     kernel = wishes.kernel_y or Gaussian()
     return OutputFamily(reference.realise(rows.Y), kernel, shape, wishes.filter or Tikhonov())
 
@@ -173,9 +204,10 @@ def _output(wishes: Wishes, rows: Rows, choice: DensityChoice, shape: Array) -> 
     d = rows.Y.shape[1]
     reference = wishes.reference
     if reference is None and d in MAX_NODES:
-        sds = family.sds(choice.log_length, choice.log_ridge)
+        sds = np.sqrt(DensityKernel(kernel, d).covariance().diagonal())
         lower, upper = UniformBox().corners(rows.Y, sds)
-        wanted = _NODES_PER_LENGTH * (upper - lower) / (np.exp(choice.log_length) * shape)
+        lengths = sds / scale_per_length(float(np.exp(choice.log_ridge)))
+        wanted = _NODES_PER_LENGTH * (upper - lower) / lengths
         counts = np.clip(np.ceil(wanted), 32, MAX_NODES[d]).astype(int)
         reference = UniformBox(tuple(lower), tuple(upper), nodes=tuple(counts.tolist()))
     tuned = replace(

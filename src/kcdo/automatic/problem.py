@@ -19,6 +19,7 @@ from kcdo.kernels import (
 from kcdo.location import (
     LocationParameters,
 )
+from kcdo.measures import UniformBox
 from kcdo.reconstruction import Reconstruction
 from kcdo.selection import Wishes
 from kcdo.systems import ExactSystem, Groups, Nystrom, NystromRows, Solver
@@ -85,7 +86,8 @@ class Problem:
     @property
     def loss(self) -> Loss:
         """The held-out loss that chooses: log score, and CRPS where it is defined."""
-        return BalancedScore() if self.rows.Y.shape[1] == 1 else LogScore()
+        on_grid = isinstance(self.wishes.reference, UniformBox | None)
+        return BalancedScore() if self.rows.Y.shape[1] == 1 and on_grid else LogScore()
 
     @property
     def seed(self) -> int:

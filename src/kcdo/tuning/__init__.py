@@ -7,6 +7,7 @@ from kcdo.tuning.outputs import OutputFamily, scale_per_length
 from kcdo.tuning.search import (
     DensityChoice,
     Effort,
+    Fixed,
     MeanChoice,
     Rows,
     families,
@@ -34,6 +35,7 @@ __all__ = [
     "DensityChoice",
     "Effort",
     "ExactSmoother",
+    "Fixed",
     "FixedSmoother",
     "HeldOutLoss",
     "Leave",

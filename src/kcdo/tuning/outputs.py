@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.errors import InvalidInputError
 from kcdo.kernels import DensityKernel, Kernel, with_output_sds
 from kcdo.linalg import DenseSpectrum, Filter, KroneckerSpectrum
 from kcdo.measures import Grid, Measure
@@ -36,7 +37,7 @@ class OutputFamily:
     measure : Measure
         Nodes of ρ.
     kernel : Kernel
-        Output kernel, its scales open.
+        Output kernel, its scales open; of one with scales only the ridge is tuned.
     shape : (d,)
         Relative sds of the outputs: column i has cut-off length × shape_i.
     filter : Filter
@@ -47,6 +48,13 @@ class OutputFamily:
     kernel: Kernel
     shape: Array
     filter: Filter
+
+    def __post_init__(self) -> None:
+        if self.filter.gain_powers(1.0) is None:
+            raise InvalidInputError(
+                f"{self.filter!r} is not smooth in its ridge, which therefore cannot be tuned: use "
+                'kcdo.Tikhonov() or kcdo.IteratedTikhonov(), or selection="heuristic".'
+            )
 
     @cached_property
     def spacing(self) -> Array:
@@ -95,8 +103,10 @@ class FilteredOutputs:
 
         ``embedding_gradient`` is dL/dE of the embeddings E themselves.
         """
-        log_scale = float(np.sum(embedding_gradient * self._embedding_slopes))
-        log_scale += self._gram_part()
+        log_scale = 0.0
+        if not self.family.kernel.fitted:
+            log_scale = float(np.sum(embedding_gradient * self._embedding_slopes))
+            log_scale += self._gram_part()
         slope = self.family.filter.ridge_derivative(self._spectrum.eigenvalues, self.ridge)
         assert slope is not None
         filtered = self._spectrum.apply(slope, self._given)

@@ -96,6 +96,17 @@ class Effort:
 
 
 @dataclass(frozen=True)
+class Fixed:
+    """Ridges that are given, not searched for: α and α'."""
+
+    alpha: float | None = None
+    ridge: float | None = None
+
+
+_OPEN = Fixed()
+
+
+@dataclass(frozen=True)
 class MeanChoice:
     """A kernel and a noise ratio for a conditional mean, and their loss."""
 
@@ -146,7 +157,7 @@ def search_mean(
     found: list[MeanChoice] = []
     best: Array | None = None
     for template in templates:
-        scales = FreeScales(template, some.X.shape[1])
+        scales = FreeScales(template, some.X.shape[-1])
         middle = _start_scales(scales, groups)
         objective = MarginalLikelihood(scales, groups, centred[:, varies])
         bounds = [*_scale_bounds(middle), (low, _NOISE_RANGE[1])]
@@ -173,6 +184,7 @@ def search_density(
     least_length: float,
     leave: Leave,
     seed: int,
+    fixed: Fixed = _OPEN,
 ) -> DensityChoice:
     """Return the best parameters on a subset of the rows, from several starts.
 
@@ -185,13 +197,15 @@ def search_density(
     lengths = _length_bounds(outputs, least_length)
     races = []
     for template, kernel in starts:
-        scales = FreeScales(template, some.X.shape[1])
+        scales = FreeScales(template, some.X.shape[-1])
         smoother = partial(ExactSmoother, scales, groups=groups, leave=leave)
         held_out = HeldOutLoss(smoother, outputs, some.Y, some.weights, loss)
         first = scales.log_scales_of(kernel)
         start = np.concatenate([first, [np.log(guess[0]), guess[1], np.log(0.3)]])
         middle = _start_scales(scales, groups)
-        bounds = [*_scale_bounds(middle), _ALPHA_RANGE, lengths, _RIDGE_RANGE]
+        ridges = _bounds_of(fixed.ridge, _RIDGE_RANGE)
+        alphas = _bounds_of(fixed.alpha, _ALPHA_RANGE)
+        bounds = [*_scale_bounds(middle), alphas, lengths, ridges]
         objective = _with_prior(held_out, first, len(some))
         steps = effort.steps if len(starts) == 1 else effort.steps // 3
         theta, value = minimise(objective, start, bounds, steps)
@@ -217,6 +231,7 @@ def search_filter(
     outputs: OutputFamily,
     loss: Loss,
     least_length: float,
+    fixed: Fixed = _OPEN,
     steps: int = 12,
 ) -> DensityChoice:
     """Return the choice with the output filter tuned to given held-out weights (rows, N)."""
@@ -235,7 +250,7 @@ def search_filter(
         return value, gradient[1:]
 
     start = np.array([choice.log_length, choice.log_ridge])
-    bounds = [_length_bounds(outputs, least_length), _RIDGE_RANGE]
+    bounds = [_length_bounds(outputs, least_length), _bounds_of(fixed.ridge, _RIDGE_RANGE)]
     theta, value = minimise(of_filter, start, bounds, steps)
     return replace(choice, log_length=float(theta[0]), log_ridge=float(theta[1]), loss=value)
 
@@ -319,6 +334,10 @@ def _start_scales(scales: FreeScales, groups: Groups) -> Array:
 
 def _scale_bounds(middle: Array) -> list[tuple[float, float]]:
     return [(m + _SCALE_RANGE[0], m + _SCALE_RANGE[1]) for m in middle]
+
+
+def _bounds_of(given: float | None, otherwise: tuple[float, float]) -> tuple[float, float]:
+    return otherwise if given is None else (float(np.log(given)), float(np.log(given)))
 
 
 def _length_bounds(outputs: OutputFamily, least: float) -> tuple[float, float]:
