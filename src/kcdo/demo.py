@@ -31,7 +31,8 @@ _NEXT_STEPS = """\
 import kcdo
 
 X, Y = kcdo.make_donut(random_state=1)
-dist = kcdo.ConditionalDensityOperator().fit(X, Y).conditional([[0.5]])
+model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
+dist = model.conditional([[0.5]])
 dist.mean(), dist.std()      # moments of (y, z) given x = 0.5
 dist.sample(1000)            # draws from that distribution
 """
@@ -92,6 +93,7 @@ def _donut_model() -> ConditionalDensityOperator:
         alpha=3e-3,
         alpha_prime=0.16,
         reference=box,
+        selection="heuristic",  # nothing is left to choose
     )
 
 
