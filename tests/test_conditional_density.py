@@ -373,7 +373,9 @@ def test_what_happens_to_the_queries_later_changes_no_answer(fitted, waves):
 
 def test_a_box_nowhere_near_the_outputs_is_an_error(waves):
     model = kcdo.ConditionalDensityOperator(
-        kernel_y=kcdo.Gaussian(0.1), reference=kcdo.UniformBox(1e5, 2e5, nodes=10**6)
+        kernel_y=kcdo.Gaussian(0.1),
+        reference=kcdo.UniformBox(1e5, 2e5, nodes=10**6),
+        selection="heuristic",
     )
     with pytest.warns(kcdo.SupportWarning), pytest.raises(ValueError, match="move or widen"):
         model.fit(*waves)
@@ -392,7 +394,7 @@ def test_a_box_nowhere_near_the_outputs_is_an_error(waves):
 def test_output_options_that_do_not_fit_fail_before_any_work(monkeypatch, waves, options):
     monkeypatch.setattr("kcdo.selection.ExactSystem", None)  # would fail otherwise
     with pytest.raises(ValueError):  # noqa: PT011 - each message has its own test
-        kcdo.ConditionalDensityOperator(**options).fit(*waves)
+        kcdo.ConditionalDensityOperator(selection="heuristic", **options).fit(*waves)
 
 
 def test_distributions_and_their_marginals_pickle(waves):
