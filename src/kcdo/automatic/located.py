@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.automatic.plain import Tuned, refitted, tuned
-from kcdo.automatic.problem import FACTORISATIONS, Problem, RowSystem, Side
+from kcdo.automatic.problem import FACTORISATIONS, Lowest, Problem, RowSystem, Side
 from kcdo.combination import (
     Located,
 )
@@ -64,8 +64,8 @@ def _location_parameters(
     few = min(len(rows), problem.effort.mean_rows)
     judged = problem.judges()
     centred = rows.Y - np.average(rows.Y, axis=0, weights=rows.weights)
-    tried: dict[float, tuple[float, RowSystem]] = {}
     systems = problem.systems(best.kernel, rows)
+    lowest: Lowest[tuple[float, RowSystem]] = Lowest()
 
     def judge(noise: float) -> float:
         """Return the held-out Gaussian log score, each output's variance at its best."""
@@ -73,16 +73,13 @@ def _location_parameters(
         errors = (centred[judged] - system.held_out(centred, judged)) ** 2
         kept = system.kept(judged)[:, None]
         loss = float(np.sum(np.log(np.mean(errors * kept, axis=0)) - np.mean(np.log(kept))))
-        if not tried or loss < min(known for known, _ in tried.values()):
-            tried.clear()
-            tried[noise] = (loss, system)
-        return loss
+        return lowest.offer(loss, (noise, system))
 
     if few < len(rows):
         search_alpha(judge, best.noise, FACTORISATIONS - 1, few / len(rows))
     else:
         judge(best.noise)
-    ((noise, (_, system)),) = tried.items()
+    noise, system = lowest.best()
     parameters = LocationParameters(best.kernel, noise)
     return _with_varying_noise(problem, parameters, best), system
 

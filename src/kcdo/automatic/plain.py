@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.automatic.problem import FACTORISATIONS, Problem, RowSystem, Side
+from kcdo.automatic.problem import FACTORISATIONS, Lowest, Problem, RowSystem, Side
 from kcdo.distributions import NodeBatch
 from kcdo.kernels import (
     DensityKernel,
@@ -140,33 +140,41 @@ def tuned(
         problem.seed,
         fixed,
     )
-    judged = problem.judges()
-    tried: dict[float, tuple[DensityChoice, RowSystem]] = {}
-    fine = _family(wishes, rows, shape, _FINE_NODES)
-
-    systems = problem.systems(choice.kernel, rows)
-
-    def judge(candidate: float) -> float:
-        system = systems(candidate)
-        weights = system.held_out_weights(judged)
-        found = search_filter(choice, weights, rows, judged, fine, problem.loss, least, fixed)
-        if not tried or found.loss < min(known.loss for known, _ in tried.values()):
-            tried.clear()  # at most one system is kept
-            tried[candidate] = (replace(found, alpha=candidate), system)
-        return found.loss
-
-    few = min(len(rows), problem.effort.rows)
-    if wishes.alpha is None and few < len(rows):
-        search_alpha(judge, choice.alpha, FACTORISATIONS, few / len(rows))
-    else:
-        judge(choice.alpha)
-    ((chosen, system),) = tried.values()
+    chosen, system = _judged_on_all(problem, rows, wishes, choice, shape, (least, fixed))
     if fixed.ridge is None:
         ridge = ridge_above(floor_ratio, chosen.log_length, chosen.log_ridge)
         chosen = replace(chosen, log_ridge=ridge)
     output = _output(wishes, rows, chosen, shape)
     operator = DensityOperator.of_rows(system, output, rows.Y, problem.positivity)
     return Tuned(rows, chosen, system, operator)
+
+
+def _judged_on_all(
+    problem: Problem,
+    rows: Rows,
+    wishes: Wishes,
+    choice: DensityChoice,
+    shape: Array,
+    limits: tuple[float, Fixed],
+) -> tuple[DensityChoice, RowSystem]:
+    """Return the choice with α and filter judged by held-out rows, all others in the fit."""
+    judged = problem.judges()
+    fine = _family(wishes, rows, shape, _FINE_NODES)
+    systems = problem.systems(choice.kernel, rows)
+    lowest: Lowest[tuple[DensityChoice, RowSystem]] = Lowest()
+
+    def judge(alpha: float) -> float:
+        system = systems(alpha)
+        weights = system.held_out_weights(judged)
+        found = search_filter(choice, weights, rows, judged, fine, problem.loss, *limits)
+        return lowest.offer(found.loss, (replace(found, alpha=alpha), system))
+
+    few = min(len(rows), problem.effort.rows)
+    if wishes.alpha is None and few < len(rows):
+        search_alpha(judge, choice.alpha, FACTORISATIONS, few / len(rows))
+    else:
+        judge(choice.alpha)
+    return lowest.best()
 
 
 def _fixed(wishes: Wishes, rows: Rows) -> Fixed:

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +34,31 @@ from kcdo.tuning import (
 
 Array = NDArray[np.floating]
 RowSystem = ExactSystem | NystromRows
+Kept = TypeVar("Kept")
 
 FACTORISATIONS = 4  # of the system of all rows, in the search for α
 
 _ALL_ROWS = 2000  # up to here every row is held out for the weights
 _FEW_VALUES = 200
+
+
+@dataclass
+class Lowest(Generic[Kept]):
+    """The candidate of the lowest loss so far; of the others nothing is kept."""
+
+    loss: float = np.inf
+    kept: Kept | None = None
+
+    def offer(self, loss: float, candidate: Kept) -> float:
+        """Keep the candidate if it is the best or the first; return its loss."""
+        if self.kept is None or loss < self.loss:
+            self.loss, self.kept = loss, candidate
+        return loss
+
+    def best(self) -> Kept:
+        """Return the candidate that was kept."""
+        assert self.kept is not None, "nothing was offered"
+        return self.kept
 
 
 @dataclass(frozen=True, eq=False)
