@@ -371,14 +371,16 @@ def test_what_happens_to_the_queries_later_changes_no_answer(fitted, waves):
     np.testing.assert_array_equal(dist.mean(), expected)
 
 
-def test_a_box_nowhere_near_the_outputs_is_an_error(waves):
+@pytest.mark.parametrize("selection", ["heuristic", "auto"])
+def test_a_box_nowhere_near_the_outputs_is_an_error(waves, selection):
     model = kcdo.ConditionalDensityOperator(
         kernel_y=kcdo.Gaussian(0.1),
-        reference=kcdo.UniformBox(1e5, 2e5, nodes=10**6),
-        selection="heuristic",
+        reference=kcdo.UniformBox(1e5, 1.001e5, nodes=1000),
+        selection=selection,
     )
+    X, Y = waves
     with pytest.warns(kcdo.SupportWarning), pytest.raises(ValueError, match="move or widen"):
-        model.fit(*waves)
+        model.fit(X[:30], Y[:30])
 
 
 @pytest.mark.parametrize(
@@ -391,10 +393,14 @@ def test_a_box_nowhere_near_the_outputs_is_an_error(waves):
         {"reference": kcdo.Sample(np.zeros((5, 2)) + np.arange(5)[:, None])},
     ],
 )
-def test_output_options_that_do_not_fit_fail_before_any_work(monkeypatch, waves, options):
+@pytest.mark.parametrize("selection", ["heuristic", "auto"])
+def test_output_options_that_do_not_fit_fail_before_any_work(
+    monkeypatch, waves, options, selection
+):
     monkeypatch.setattr("kcdo.selection.ExactSystem", None)  # would fail otherwise
+    monkeypatch.setattr("kcdo.automatic.fit.mean_choices", None)
     with pytest.raises(ValueError):  # noqa: PT011 - each message has its own test
-        kcdo.ConditionalDensityOperator(selection="heuristic", **options).fit(*waves)
+        kcdo.ConditionalDensityOperator(selection=selection, **options).fit(*waves)
 
 
 def test_distributions_and_their_marginals_pickle(waves):

@@ -39,6 +39,7 @@ def fixed(**options):
         reference=kcdo.UniformBox(-3.0, 3.0, nodes=50),
         alpha=0.01,
         solver=kcdo.Nystrom(centres, chunk_rows=97),
+        selection="heuristic",
     )
     return ConditionalDensityOperator(**(given | options))
 

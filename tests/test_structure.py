@@ -449,7 +449,9 @@ def test_the_lazy_model_of_an_estimator_by_every_exact_solver(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (150, 1))
     Y = np.column_stack([np.sin(X[:, 0]), X[:, 0] ** 2]) + 0.2 * rng.standard_normal((150, 2))
-    options = dict(kernel_y=kcdo.Gaussian(0.4), reference=kcdo.UniformBox(nodes=25))
+    options = dict(
+        kernel_y=kcdo.Gaussian(0.4), reference=kcdo.UniformBox(nodes=25), selection="heuristic"
+    )
     expected = kcdo.ConditionalDensityOperator(**options).fit(X, Y).predict(X[:9])
     monkeypatch.setattr("kcdo.operators._LARGEST_MODEL", 0)
     for solver, atol in (("auto", 1e-10), (Iterative(), 1e-6), (kcdo.Exact("float32"), 1e-3)):
