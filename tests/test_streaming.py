@@ -336,7 +336,7 @@ def test_a_partial_fit_says_that_it_forgets_an_exact_fit():
     X, Y = waves(100)
     model = ConditionalDensityOperator(selection="heuristic").fit(X, Y)
     assert model.report_.method == "exact"
-    with pytest.warns(KcdoWarning, match=r"partial_fit starts anew: the fit before it was exact"):
+    with pytest.warns(KcdoWarning, match=r"starts anew: the fit before it kept no sums. Begin"):
         model.partial_fit(X[:60], Y[:60])
     assert (model.report_.method, model.report_.n_samples) == ("nystrom", 60)
 
@@ -351,9 +351,9 @@ def test_forms_whose_sums_do_not_merge_are_refused(solver):
     with pytest.raises(kcdo.InvalidInputError, match=message):
         model.fit([(X, Y)])
     model.fit(X, Y)
-    with pytest.raises(kcdo.InvalidInputError, match="was fitted exactly and keeps no sums"):
+    with pytest.raises(kcdo.InvalidInputError, match="this model keeps no sums to merge"):
         model.worker()
-    with pytest.raises(kcdo.InvalidInputError, match="was fitted exactly and keeps no sums"):
+    with pytest.raises(kcdo.InvalidInputError, match="this model keeps no sums to merge"):
         model.merge(model)
 
 

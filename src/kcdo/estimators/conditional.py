@@ -202,16 +202,11 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self._check_parameters()
         options = self._stream_options()
         started = time.perf_counter()
-        if self.selection == "auto" and hasattr(self, "_chosen"):
-            raise InvalidInputError(
-                "this model combines forms whose sums do not merge: fit with "
-                'selection="heuristic" and solver=kcdo.Nystrom(), or begin with partial_fit.'
-            )
         if not hasattr(self, "_plan"):
             if hasattr(self, "_operator"):
                 warnings.warn(
-                    "partial_fit starts anew: the fit before it was exact and kept no sums. Use "
-                    "solver=kcdo.Nystrom() to continue a fit.",
+                    "partial_fit starts anew: the fit before it kept no sums. Begin with "
+                    'partial_fit, or fit with solver=kcdo.Nystrom() and selection="heuristic".',
                     KcdoWarning,
                     stacklevel=2,
                 )
@@ -474,8 +469,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
         if not hasattr(self, "_plan"):
             check_is_fitted(self)
             raise InvalidInputError(
-                "this model was fitted exactly and keeps no sums to merge: fit with "
-                "solver=kcdo.Nystrom(), or by partial_fit."
+                "this model keeps no sums to merge: fit with solver=kcdo.Nystrom() and "
+                'selection="heuristic", or by partial_fit.'
             )
 
     def __sklearn_tags__(self) -> Tags:
