@@ -46,7 +46,7 @@ def two_outputs_of_a_frame():
 def bounded():
     X, Y = data(25)
     Y = np.c_[np.exp(Y), 1.0 / (1.0 + np.exp(-Y))]
-    support = [(0.0, None), (0.0, 1.0)]
+    support = np.array([[0.0, np.inf], [0.0, 1.0]])
     combination = Combination(location_scale=0.0, residual_tail=0.0)
     model = kcdo.ConditionalDensityOperator(support=support, combination=combination)
     return model.fit(X, Y), X, Y

@@ -145,7 +145,8 @@ def register_model(
         return model
 
     table = {"parameters": dict[str, Any], "fit": dict[str, Any]}
-    register(name, cls, fields=table, state=state, make=make, check=check)
+    infinite = ("parameters",)  # bounds may be: what was fitted may not
+    register(name, cls, fields=table, state=state, make=make, check=check, infinite=infinite)
 
 
 def _without_sums(model: Any) -> Any:
