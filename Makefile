@@ -31,7 +31,7 @@ docs: $(VENV)/.installed-all,docs ## build the documentation into docs/_build/ht
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean: ## remove .venv and everything built
-	rm -rf $(VENV) build dist docs/_build docs/generated kcdo-demo
+	rm -rf $(VENV) build dist docs/_build docs/gallery docs/generated kcdo-demo
 	rm -rf .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

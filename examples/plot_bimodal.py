@@ -4,6 +4,8 @@ Two answers to one question
 
 The same input can lead to two different outputs, and then the mean lies where nothing happens. A
 conditional density shows both.
+
+The scales of the kernels are given here; without them the model chooses its own.
 """
 
 import numpy as np
@@ -15,7 +17,9 @@ x = rng.uniform(-3, 3, 800)
 branch = np.where(rng.uniform(size=800) < 0.65, 1, -1)
 y = branch * (1 + np.sin(x)) + 0.15 * rng.normal(size=800)
 
-model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(x[:, None], y)
+model = kcdo.ConditionalDensityOperator(
+    kcdo.Gaussian(0.3), kernel_y=kcdo.Gaussian(0.15), selection="heuristic"
+).fit(x[:, None], y)
 
 # %%
 # The heat map shows p(y|x); red dots mark its modes. Where the branches meet, at x = -π/2, there is

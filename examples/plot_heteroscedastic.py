@@ -23,10 +23,10 @@ def noise(x):
     return 0.08 + 0.5 * (x / 4) ** 2
 
 
-x = rng.uniform(0, 4, 600)
-y = middle(x) + noise(x) * rng.normal(size=600)
+x = rng.uniform(0, 4, 150)
+y = middle(x) + noise(x) * rng.normal(size=150)
 
-model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(x[:, None], y)
+model = kcdo.ConditionalDensityOperator().fit(x[:, None], y)
 display = kcdo.DensityHeatmapDisplay.from_estimator(model, x[:, None], y)
 
 # %%

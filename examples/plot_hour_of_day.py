@@ -34,7 +34,10 @@ kcdo.DensityHeatmapDisplay.from_estimator(
 
 queries = pd.DataFrame({"hour": [3.0, 8.0, 8.0], "day": ["weekday", "weekday", "weekend"]})
 kcdo.RidgelineDisplay.from_estimator(
-    model, queries, labels=["3:00, weekday", "8:00, weekday", "8:00, weekend"]
+    model,
+    queries,
+    labels=["3:00, weekday", "8:00, weekday", "8:00, weekend"],
+    output_name="speed (km/h)",
 )
 
 # %%

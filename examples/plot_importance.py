@@ -2,27 +2,37 @@
 Which inputs matter
 ===================
 
-The default selection gives every input a scale of its own, and switches off inputs that do not help
-to predict. Friedman's first function has ten inputs, of which five are used.
+The default selection gives every input a scale of its own, which grows until the input is as good as
+switched off if it does not help to predict. Here one input moves the output, one sets its noise, and
+three do nothing.
 """
 
+import numpy as np
 import pandas as pd
-from sklearn.datasets import make_friedman1
 
 import kcdo
 
-X, y = make_friedman1(150, n_features=10, noise=1.0, random_state=0)
-X = pd.DataFrame(X, columns=[f"x{j}" for j in range(10)])
+rng = np.random.default_rng(0)
+X = pd.DataFrame(
+    rng.uniform(-1, 1, (150, 5)), columns=["mover", "shaker", "idle 1", "idle 2", "idle 3"]
+)
+y = np.sin(3 * X["mover"]) + (0.05 + 0.3 * (X["shaker"] + 1)) * rng.normal(size=150)
 model = kcdo.ConditionalDensityOperator().fit(X, y)
 
-kcdo.ImportanceDisplay.from_estimator(model)
+# %%
+# The importance of an input is how little alike the model's kernel finds two rows that differ in that
+# input alone. Straight effects, and effects on the noise, need no short scale: their importance is
+# small although they matter. So look at the densities too.
+
+display = kcdo.ImportanceDisplay.from_estimator(model)
+display.ax_.set_xlim(0, 1.2 * max(display.importances.values()))
 
 # %%
-# The density over the fourth input, with the others at a typical row: a straight line in truth.
+# The density over the first input, with the others at typical values.
 
-kcdo.DensityHeatmapDisplay.from_estimator(model, X, feature="x3")
+kcdo.DensityHeatmapDisplay.from_estimator(model, X, feature="mover")
 
 # %%
-# The other things that the fit chose.
+# And over the second, where the mean stays and the width changes.
 
-kcdo.ReportDisplay.from_estimator(model)
+kcdo.DensityHeatmapDisplay.from_estimator(model, X, feature="shaker", at={"mover": 0.5})

@@ -22,12 +22,13 @@ outputs = iris.data[["petal length (cm)", "petal width (cm)"]]
 model = kcdo.ConditionalDensityOperator(selection="heuristic", support=(0, None))
 model.fit(inputs, outputs)
 
-fig, axes = plt.subplots(1, 3, figsize=(11, 4), layout="constrained", sharex=True, sharey=True)
+fig, axes = plt.subplots(1, 3, figsize=(11, 4), layout="constrained")
 for ax, species in zip(axes, iris.target_names, strict=True):
-    query = pd.DataFrame({"species": [species], "sepal length (cm)": [6.0]})
-    kcdo.JointDensityDisplay.from_estimator(model, query, ax=ax)
-    ax.scatter(*outputs[names == species].to_numpy().T, s=6, color="black", alpha=0.5)
-    ax.set_title(f"{species}, sepal length 6 cm", fontsize="medium")
+    own = names == species
+    length = inputs.loc[own, "sepal length (cm)"].median()
+    query = pd.DataFrame({"species": [species], "sepal length (cm)": [length]})
+    kcdo.JointDensityDisplay.from_estimator(model, query, outputs[own], ax=ax)
+    ax.set(title=f"{species}, sepal length {length:.1f} cm", xlim=(0, 7), ylim=(0, 2.8))
 
 # %%
 # Outputs keep their names.

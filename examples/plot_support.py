@@ -14,18 +14,20 @@ import kcdo
 
 rng = np.random.default_rng(0)
 x = rng.uniform(0, 2, 600)
-wait = rng.gamma(1.5, 0.4 + x)
+wait = rng.gamma(3, 0.2 + x / 2)
 
-free = kcdo.ConditionalDensityOperator(selection="heuristic").fit(x[:, None], wait)
-bounded = kcdo.ConditionalDensityOperator(selection="heuristic", support=(0, None))
+options = {"kernel_x": kcdo.Gaussian(0.5), "kernel_y": kcdo.Gaussian(0.6)}
+free = kcdo.ConditionalDensityOperator(**options, selection="heuristic")
+free.fit(x[:, None], wait)
+bounded = kcdo.ConditionalDensityOperator(**options, selection="heuristic", support=(0, None))
 bounded.fit(x[:, None], wait)
 
-grid = np.linspace(-1, 6, 400)
+grid = np.linspace(-1, 7, 400)
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained", sharey=True)
-for ax, value in zip(axes, [0.3, 1.5], strict=True):
+for ax, value in zip(axes, [0.1, 1.5], strict=True):
     ax.plot(grid, free.conditional([[value]]).pdf(grid)[0], label="no bound declared")
     ax.plot(grid, bounded.conditional([[value]]).pdf(grid)[0], label="support=(0, None)")
-    ax.plot(grid, gamma.pdf(grid, 1.5, scale=0.4 + value), "--k", linewidth=1, label="truth")
+    ax.plot(grid, gamma.pdf(grid, 3, scale=0.2 + value / 2), "--k", linewidth=1, label="truth")
     ax.set(xlabel="wait", title=f"x = {value}")
 axes[0].set_ylabel("density")
 axes[1].legend(frameon=False)
@@ -33,6 +35,6 @@ axes[1].legend(frameon=False)
 # %%
 # The mass below zero:
 
-queries = [[0.3], [1.5]]
+queries = [[0.1], [1.5]]
 print("no bound:", free.conditional(queries).cdf([0.0])[:, 0].round(3))
 print("bounded: ", bounded.conditional(queries).cdf([0.0])[:, 0].round(3))

@@ -11,9 +11,9 @@ import numpy as np
 import kcdo
 
 rng = np.random.default_rng(0)
-x = rng.uniform(-2, 3, 800)
-y = np.tanh(4 * (x - 1)) + 0.12 * rng.normal(size=800)  # a switch at x = 1
-model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(x[:, None], y)
+x = rng.uniform(-2, 3, 150)
+y = np.tanh(4 * (x - 1)) + 0.12 * rng.normal(size=150)  # a switch at x = 1
+model = kcdo.ConditionalDensityOperator().fit(x[:, None], y)
 
 kcdo.DensityHeatmapDisplay.from_estimator(model, x[:, None], y)
 
