@@ -11,9 +11,7 @@ import matplotlib.pyplot as plt
 import kcdo
 
 X, Y = kcdo.make_donut(n_per_mean=25, random_state=0)
-model = kcdo.ConditionalDensityOperator(
-    kcdo.Gaussian(0.1), selection="heuristic"
-).fit(X, Y)
+model = kcdo.ConditionalDensityOperator(kcdo.Gaussian(0.1), selection="heuristic").fit(X, Y)
 
 fig, axes = plt.subplots(1, 3, figsize=(11, 4), layout="constrained")
 for ax, x in zip(axes, [0.0, 0.5, 0.9], strict=True):
