@@ -69,6 +69,22 @@ def test_integrates_to_one_on_the_plane(kernel):
     assert mass * np.prod(kernel.scales) == pytest.approx(1.0, abs=1e-9)
 
 
+@EACH_PLANE
+def test_slope_in_all_scales_by_differences(rng, kernel):
+    A, B = rng.normal(size=(5, 2)), rng.normal(size=(4, 2))
+    A[0] = B[0]
+
+    def grown(t):
+        """A density whose scales are e^t times as large, in units that are e^t times as large."""
+        return np.exp(-2.0 * t) * kernel.block(A * np.exp(-t), B * np.exp(-t))
+
+    step = 1e-6
+    expected = (grown(step) - grown(-step)) / (2 * step)
+    found = kernel.scale_slope(A, B)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+    assert found[0, 0] == pytest.approx(-2.0 * kernel.block(A[:1], B[:1])[0, 0])
+
+
 @EACH_FAMILY
 def test_cdf_is_the_integral_of_the_density(family):
     kernel = on_line(family, 0.7)

@@ -12,6 +12,7 @@ from kcdo.linalg import (
     PrintedForm,
     SpectralCutoff,
     Tikhonov,
+    symmetric_inverse,
 )
 from kcdo.linalg.cholesky import inverse_entries
 
@@ -50,6 +51,21 @@ def test_diagonal_of_the_inverse_whole_and_in_parts(matrix):
     np.testing.assert_allclose(blocks, expected[rows], rtol=1e-10)
 
 
+def test_factor_of_the_inverse(matrix):
+    W = CholeskyFactor(matrix.copy()).inverse_factor()
+    np.testing.assert_allclose(W @ W.T, np.linalg.inv(matrix), rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(W, np.triu(W))
+
+
+def test_inverse_and_determinant_from_the_lower_triangle_alone(matrix):
+    lower = np.tril(matrix)
+    lower[np.triu_indices(17, 1)] = np.nan
+    inverse, log_determinant = symmetric_inverse(lower)
+    np.testing.assert_allclose(inverse, np.linalg.inv(matrix), rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(inverse, inverse.T)
+    assert log_determinant == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-12)
+
+
 def test_largest_eigenvalue_by_power_iteration():
     values = np.array([5.0, 1.0, 0.5, 0.1])
     rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0]
@@ -62,6 +78,8 @@ def test_an_indefinite_matrix_is_refused():
         CholeskyFactor(np.diag([1.0, -1.0, 1.0]))
     with pytest.raises(KcdoError):
         CholeskyFactor(np.zeros((2, 2)))
+    with pytest.raises(np.linalg.LinAlgError, match="order 2 is not positive definite: use a lar"):
+        symmetric_inverse(np.diag([1.0, -1.0, 1.0]))
 
 
 def test_dense_spectrum_applies_functions_of_the_matrix(matrix):
@@ -121,6 +139,20 @@ def test_slope_does_not_cancel_for_tiny_eigenvalues(filter):
     tiny = filter.slope(np.array([0.0, 1e-18]), 0.1)
     assert np.all(np.isfinite(tiny))
     np.testing.assert_allclose(tiny[1], tiny[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("filter", [f for f in FILTERS if f != SpectralCutoff()], ids=repr)
+@pytest.mark.parametrize("ridge", [1e-3, 0.2, 30.0])
+def test_slope_in_the_ridge_by_differences(filter, ridge):
+    eigenvalues, step = np.geomspace(1e-4, 5.0, 30), 1e-6 * ridge
+    gains = [filter.gain(eigenvalues, ridge + sign * step) for sign in (1, -1)]
+    expected = (gains[0] - gains[1]) / (2 * step)
+    found = filter.ridge_derivative(eigenvalues, ridge)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-8 * np.abs(expected).max())
+
+
+def test_a_cutoff_is_not_smooth_in_its_ridge():
+    assert SpectralCutoff().ridge_derivative(np.ones(3), 0.1) is None
 
 
 def test_iterated_tikhonov_is_the_iteration():

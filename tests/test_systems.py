@@ -8,9 +8,9 @@ from kcdo.errors import AccuracyWarning, InvalidInputError
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import Adapter, DensityKernel, Gaussian, Matern
 from kcdo.measures import Grid
-from kcdo.operators import DensityOperator, MeanOperator
+from kcdo.operators import DensityOperator, MeanOperator, condition
 from kcdo.reconstruction import Reconstruction
-from kcdo.systems import ExactSystem, Groups
+from kcdo.systems import ExactSystem, Groups, NystromRows
 
 KERNEL = Gaussian((0.8, 1.3))
 ALPHA = 0.02
@@ -78,6 +78,92 @@ def test_group_held_out_is_refitting_without_the_group(kind):
         kept = groups.member_of != u
         w = plain_weights(X[kept], omega[kept], groups.points[u][None], omega.sum() * ALPHA)
         np.testing.assert_allclose(found, (w @ B[kept])[0], rtol=1e-8, atol=1e-10)
+
+
+@KINDS
+def test_held_out_weights_and_kept_shares(kind):
+    X, B, omega = case(kind)
+    system = ExactSystem(KERNEL, Groups.of(X, omega), ALPHA)
+    every = system.held_out(B)
+    rows = np.array([9, 2, 0, 13, 3])  # 0, 3 and 9 share an input where rows repeat
+    weights = system.held_out_weights(rows)
+    np.testing.assert_allclose(weights @ B, every[rows], rtol=1e-8, atol=1e-10)
+    left = omega[rows] - 1.0 if kind == "counts" else np.zeros(5)
+    np.testing.assert_array_equal(weights[np.arange(5), rows][left == 0].round(10), 0.0)
+    fitted = system.section(X) @ system.coefficients(B)
+    np.testing.assert_allclose((B - fitted) / system.kept()[:, None], B - every, rtol=1e-7)
+    np.testing.assert_allclose(system.kept(rows), system.kept()[rows], rtol=1e-10)
+
+
+@pytest.fixture(params=["distinct", "counts", "real"])
+def low_rank(request):
+    """A system on five centres, and the predictor with given weights and the same ridge."""
+    X, B, omega = case(request.param)
+    centres = X[[0, 1, 2, 4, 5]] + 0.1
+    system = NystromRows(KERNEL, centres, X, omega, ALPHA)
+
+    def predict(weights, targets, queries):
+        K = KERNEL(X, centres)
+        A = K.T @ (weights[:, None] * K) + omega.sum() * ALPHA * KERNEL(centres)
+        return KERNEL(queries, centres) @ np.linalg.solve(A, K.T @ (weights[:, None] * targets))
+
+    return system, X, B, omega, predict
+
+
+def test_low_rank_predictions(low_rank):
+    system, _, B, omega, predict = low_rank
+    Xq = np.random.default_rng(6).normal(size=(5, 2))
+    found = system.section(Xq) @ system.coefficients(B)
+    np.testing.assert_allclose(found, predict(omega, B, Xq), rtol=1e-7, atol=1e-10)
+    assert (system.method, system.n_centres) == ("nystrom", 5)
+    assert system.condition() > 1.0
+    assert len(system.factor) == 5
+
+
+def test_low_rank_held_out_is_refitting_without_the_row(low_rank):
+    system, X, B, omega, predict = low_rank
+    expected = np.empty_like(B)
+    counted = np.array_equal(omega, np.round(omega))
+    for i in range(len(X)):
+        left = omega.copy()
+        left[i] = omega[i] - 1.0 if counted else 0.0
+        expected[i] = predict(left, B, X[i : i + 1])[0]
+    np.testing.assert_allclose(system.held_out(B), expected, rtol=1e-7, atol=1e-9)
+    rows = np.array([7, 0, 11])
+    np.testing.assert_allclose(system.held_out(B, rows), expected[rows], rtol=1e-7, atol=1e-9)
+    weights = system.held_out_weights(rows)
+    np.testing.assert_allclose(weights @ B, expected[rows], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(system.kept(rows), system.kept()[rows], rtol=1e-10)
+
+
+def test_chunks_of_low_rank_systems_change_nothing(low_rank, monkeypatch):
+    system, X, B, omega, _ = low_rank
+    monkeypatch.setattr("kcdo.systems.nystrom._ROWS_AT_A_TIME", 4)
+    again = NystromRows(KERNEL, system.centres, X, omega, ALPHA)
+    rows = np.array([3, 12, 0, 5, 7])
+    np.testing.assert_allclose(again.held_out(B), system.held_out(B), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(
+        again.held_out_weights(rows), system.held_out_weights(rows), rtol=1e-8, atol=1e-10
+    )
+
+
+def test_the_same_sums_serve_every_alpha(low_rank):
+    system, X, B, omega, _ = low_rank
+    other = system.with_alpha(5 * ALPHA)
+    anew = NystromRows(KERNEL, system.centres, X, omega, 5 * ALPHA)
+    np.testing.assert_allclose(other.held_out(B), anew.held_out(B), rtol=1e-10)
+    assert (system.alpha, other.alpha) == (ALPHA, 5 * ALPHA)
+    unchanged = NystromRows(KERNEL, system.centres, X, omega, ALPHA)
+    np.testing.assert_allclose(system.held_out(B), unchanged.held_out(B), rtol=1e-10)
+
+
+@KINDS
+def test_with_all_inputs_as_centres_low_rank_is_exact(kind):
+    X, B, omega = case(kind)
+    exact = ExactSystem(KERNEL, Groups.of(X, omega), ALPHA)
+    rows = NystromRows(KERNEL, np.unique(X, axis=0), X, omega, ALPHA)
+    np.testing.assert_allclose(rows.held_out(B), exact.held_out(B), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(rows.kept(), exact.kept(), rtol=1e-5)
 
 
 def test_a_count_equals_so_many_rows():
@@ -180,11 +266,11 @@ def test_far_from_all_data_the_answer_is_the_marginal(operator):
 
 def test_queries_are_computed_when_asked_and_independent(operator):
     op, X, *_ = operator
-    dist = op.conditional(X, flat=True)
+    dist = condition(op, X, flat=True)
     assert len(dist) == 14
     y = np.linspace(-2, 2, 9)
     np.testing.assert_allclose(dist[3].pdf(y), dist.pdf(y)[3:4], rtol=1e-10, atol=1e-13)
-    alone = op.conditional(X[3:4], flat=True).pdf(y)
+    alone = condition(op, X[3:4], flat=True).pdf(y)
     np.testing.assert_allclose(alone, dist.pdf(y)[3:4], rtol=1e-10, atol=1e-13)
 
 
