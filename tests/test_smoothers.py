@@ -1,0 +1,201 @@
+"""Held-out predictions in closed form against refitting, and their derivatives by differences."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kcdo.kernels import Categorical, FreeScales, Gaussian, Laplace, Matern, Periodic
+from kcdo.systems import ExactSystem, Groups
+from kcdo.tuning import ExactSmoother, FixedSmoother, NystromPoints, NystromSmoother
+from tests.differences import assert_gradient
+
+ALPHA = 0.03
+SCALES = FreeScales(Matern(smoothness=1.5), 2)
+LOG_SCALES = np.log([0.9, 1.4])
+KERNEL = SCALES.kernel(LOG_SCALES)
+KINDS = pytest.mark.parametrize("kind", ["distinct", "duplicates", "counts", "real"])
+LEAVE = pytest.mark.parametrize("leave", ["row", "group"])
+MIXED = (
+    Matern(smoothness=0.5).on([0])
+    * Laplace().on([1])
+    * Periodic(24.0).on([2])
+    * Categorical().on([3])
+)
+
+
+def case(kind, seed=0, n=12):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    if kind != "distinct":
+        X[[3, 7, 9]] = X[0]
+        X[11] = X[5]
+    weights = {
+        "counts": rng.integers(1, 4, n).astype(float),
+        "real": rng.uniform(0.3, 2.5, n),
+    }.get(kind, np.ones(n))
+    B = rng.normal(size=(n, 3))
+    for array in (X, B, weights):
+        array.setflags(write=False)
+    return X, B, weights
+
+
+def refitted(X, B, weights, left, query, centres=None):
+    """Predict B at a query from rows of weights ``left``, with the ridge of all rows."""
+    ridge = weights.sum() * ALPHA
+    if centres is not None:
+        K = KERNEL(X, centres)
+        A = K.T @ (left[:, None] * K) + ridge * KERNEL(centres)
+        return KERNEL(query, centres) @ np.linalg.solve(A, K.T @ (left[:, None] * B))
+    kept = left > 0
+    A = KERNEL(X[kept]) + ridge * np.diag(1.0 / left[kept])
+    return KERNEL(query, X[kept]) @ np.linalg.solve(A, B[kept])
+
+
+@KINDS
+@LEAVE
+def test_exact_predictions_are_those_of_a_refit(kind, leave):
+    X, B, weights = case(kind)
+    groups = Groups.of(X, weights)
+    found = ExactSmoother(SCALES, LOG_SCALES, ALPHA, groups, leave).predict(B)
+    expected = np.empty_like(B)
+    for i in range(len(X)):
+        left = weights.copy()
+        if leave == "group":
+            left[groups.member_of == groups.member_of[i]] = 0.0
+        else:  # of a counted row one count is left out
+            left[i] = weights[i] - 1.0 if kind == "counts" else 0.0
+        expected[i] = refitted(X, B, weights, left, X[i : i + 1])[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
+
+
+@KINDS
+def test_exact_predictions_are_those_of_the_system(kind):
+    X, B, weights = case(kind, seed=1)
+    groups = Groups.of(X, weights)
+    system = ExactSystem(KERNEL, groups, ALPHA)
+    by_row = ExactSmoother(SCALES, LOG_SCALES, ALPHA, groups, "row").predict(B)
+    by_group = ExactSmoother(SCALES, LOG_SCALES, ALPHA, groups, "group").predict(B)
+    np.testing.assert_allclose(by_row, system.held_out(B), rtol=1e-6, atol=1e-8)
+    expected = system.group_held_out(B)[groups.member_of]
+    np.testing.assert_allclose(by_group, expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["distinct", "duplicates", "real"])
+def test_low_rank_predictions_are_those_of_a_refit(kind):
+    X, B, weights = case(kind, seed=2)
+    centres = X[[0, 1, 2, 4, 5]] + 0.2
+    points = NystromPoints(X, centres, weights)
+    found = NystromSmoother(SCALES, LOG_SCALES, ALPHA, points).predict(B)
+    for i in range(len(X)):
+        left = weights.copy()
+        left[i] = 0.0
+        expected = refitted(X, B, weights, left, X[i : i + 1], centres)[0]
+        np.testing.assert_allclose(found[i], expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["distinct", "duplicates", "real"])
+def test_with_all_rows_as_centres_low_rank_is_exact(kind):
+    X, B, weights = case(kind, seed=3)
+    exact = ExactSmoother(SCALES, LOG_SCALES, ALPHA, Groups.of(X, weights), "row")
+    points = NystromPoints(X, np.unique(X, axis=0), weights)
+    low_rank = NystromSmoother(SCALES, LOG_SCALES, ALPHA, points)
+    np.testing.assert_allclose(low_rank.predict(B), exact.predict(B), rtol=1e-5, atol=1e-7)
+    G = np.random.default_rng(0).normal(size=B.shape)
+    one, other = low_rank.pullback(G), exact.pullback(G)
+    np.testing.assert_allclose(one.targets, other.targets, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(one.log_scales, other.log_scales, rtol=1e-4, atol=1e-5)
+    assert one.log_alpha == pytest.approx(other.log_alpha, rel=1e-4)
+
+
+def mixed_rows(kind, seed, n=16):
+    rng = np.random.default_rng(seed)
+    X = np.c_[rng.normal(size=(n, 2)), rng.uniform(0, 24, n), rng.integers(0, 3, n)]
+    if kind != "distinct":
+        X[10:13] = X[:3]
+    weights = rng.integers(1, 4, n).astype(float) if kind == "counts" else rng.uniform(0.5, 2, n)
+    return X, np.ones(n) if kind == "distinct" else weights
+
+
+def objective_of(make, B, C):
+    """L = Σ C sin P, of parameters (log scales, log α) and of targets."""
+
+    def loss(theta):
+        smoother = make(theta[:-1], float(np.exp(theta[-1])))
+        P = smoother.predict(B)
+        pulled = smoother.pullback(C * np.cos(P))
+        return float(np.sum(C * np.sin(P))), np.append(pulled.log_scales, pulled.log_alpha)
+
+    return loss
+
+
+@LEAVE
+@pytest.mark.parametrize("kind", ["distinct", "counts", "real"])
+@settings(max_examples=3)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_derivatives_of_exact_predictions(leave, kind, seed):
+    rng = np.random.default_rng(seed)
+    X, weights = mixed_rows(kind, seed)
+    groups, free = Groups.of(X, weights), FreeScales(MIXED, 4)
+    B, C = rng.normal(size=(2, len(X), 2))
+    theta = np.append(rng.normal([0.0, 0.0, 1.0, 0.0], 0.3), np.log(ALPHA))
+    loss = objective_of(lambda ls, a: ExactSmoother(free, ls, a, groups, leave), B, C)
+    assert_gradient(loss, theta)
+
+
+@settings(max_examples=5)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_derivatives_of_low_rank_predictions(seed):
+    rng = np.random.default_rng(seed)
+    X, weights = mixed_rows("real", seed)
+    points, free = NystromPoints(X, X[:6], weights), FreeScales(MIXED, 4)
+    B, C = rng.normal(size=(2, len(X), 2))
+    theta = np.append(rng.normal([0.0, 0.0, 1.0, 0.0], 0.3), np.log(ALPHA))
+    loss = objective_of(lambda ls, a: NystromSmoother(free, ls, a, points), B, C)
+    assert_gradient(loss, theta)
+
+
+def smoothers(kind):
+    X, B, weights = case(kind, seed=4)
+    groups = Groups.of(X, weights)
+    yield ExactSmoother(SCALES, LOG_SCALES, ALPHA, groups, "row"), B
+    yield ExactSmoother(SCALES, LOG_SCALES, ALPHA, groups, "group"), B
+    yield NystromSmoother(SCALES, LOG_SCALES, ALPHA, NystromPoints(X, X[:3], weights)), B
+    yield FixedSmoother(np.random.default_rng(1).normal(size=(5, len(X)))), B
+
+
+@KINDS
+@pytest.mark.parametrize("which", range(4), ids=["row", "group", "low rank", "fixed"])
+def test_predictions_are_linear_and_targets_pull_back_by_the_transpose(kind, which):
+    smoother, B = list(smoothers(kind))[which]
+    other = np.random.default_rng(5).normal(size=B.shape)
+    both = smoother.predict(B + 2.0 * other)
+    separate = smoother.predict(B) + 2.0 * smoother.predict(other)
+    np.testing.assert_allclose(both, separate, rtol=1e-8, atol=1e-10)
+    G = np.random.default_rng(6).normal(size=separate.shape)
+    smoother.predict(B)
+    pulled = smoother.pullback(G).targets
+    # <G, S B'> = <Sᵀ G, B'> for every B'
+    assert np.sum(pulled * other) == pytest.approx(np.sum(G * smoother.predict(other)), rel=1e-8)
+
+
+def test_fixed_weights_have_no_parameters():
+    S = np.random.default_rng(7).normal(size=(4, 6))
+    smoother = FixedSmoother(S)
+    B = np.random.default_rng(8).normal(size=(6, 2))
+    np.testing.assert_array_equal(smoother.predict(B), S @ B)
+    pulled = smoother.pullback(np.ones((4, 2)))
+    assert (pulled.log_scales.shape, pulled.log_alpha) == ((0,), 0.0)
+
+
+def test_tiny_ridges_stay_finite():
+    """Rows that only they themselves predict: nothing overflows."""
+    X = np.array([[0.0, 0.0], [1e3, 0.0], [0.0, 1e3], [1.0, 1.0]])
+    B = np.ones((4, 1))
+    free = FreeScales(Gaussian(), 2)
+    for smoother in (
+        ExactSmoother(free, np.zeros(2), 1e-15, Groups.of(X), "row"),
+        NystromSmoother(free, np.zeros(2), 1e-15, NystromPoints(X, X, np.ones(4))),
+    ):
+        assert np.isfinite(smoother.predict(B)).all()
+        assert np.isfinite(smoother.pullback(B).log_scales).all()
