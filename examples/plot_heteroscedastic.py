@@ -2,8 +2,8 @@
 Noise that depends on the input
 ===============================
 
-Bands of a conditional density widen where the data scatter and narrow where they do not. Nothing has
-to be declared for it.
+Bands of a conditional density widen where the data scatter and narrow where they do not. Nothing
+has to be declared for it.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Which inputs matter
 ===================
 
-The default selection gives every input a scale of its own, which grows until the input is as good as
-switched off if it does not help to predict. Here one input moves the output, one sets its noise, and
-three do nothing.
+The default selection gives every input a scale of its own, which grows until the input is as good
+as switched off if it does not help to predict. Here one input moves the output, one sets its
+noise, and three do nothing.
 """
 
 import numpy as np
@@ -20,9 +20,9 @@ y = np.sin(3 * X["mover"]) + (0.05 + 0.3 * (X["shaker"] + 1)) * rng.normal(size=
 model = kcdo.ConditionalDensityOperator().fit(X, y)
 
 # %%
-# The importance of an input is how little alike the model's kernel finds two rows that differ in that
-# input alone. Straight effects, and effects on the noise, need no short scale: their importance is
-# small although they matter. So look at the densities too.
+# The importance of an input is how little alike the model's kernel finds two rows that differ in
+# that input alone. Straight effects, and effects on the noise, need no short scale: their
+# importance is small although they matter. So look at the densities too.
 
 display = kcdo.ImportanceDisplay.from_estimator(model)
 display.ax_.set_xlim(0, 1.2 * max(display.importances.values()))

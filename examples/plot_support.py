@@ -2,8 +2,8 @@
 Outputs that cannot be negative
 ===============================
 
-Waiting times, prices and concentrations stop at zero. Smoothing does not know that, unless it is told:
-``support=(0, None)`` puts no mass outside.
+Waiting times, prices and concentrations stop at zero. Smoothing does not know that, unless it is
+told: ``support=(0, None)`` puts no mass outside.
 """
 
 import matplotlib.pyplot as plt
