@@ -16,12 +16,16 @@ LOG_SCALES = np.log([0.9, 1.4])
 KERNEL = SCALES.kernel(LOG_SCALES)
 KINDS = pytest.mark.parametrize("kind", ["distinct", "duplicates", "counts", "real"])
 LEAVE = pytest.mark.parametrize("leave", ["row", "group"])
-MIXED = (
-    Matern(smoothness=0.5).on([0])
+TEMPLATES = {
+    "mixed": Matern(smoothness=0.5).on([0])
     * Laplace().on([1])
     * Periodic(24.0).on([2])
-    * Categorical().on([3])
-)
+    * Categorical().on([3]),
+    "gaussian": Gaussian(),
+    "laplace": Laplace(),
+    "matern": Matern(smoothness=2.5),
+}
+EACH_TEMPLATE = pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
 
 
 def case(kind, seed=0, n=12):
@@ -129,26 +133,28 @@ def objective_of(make, B, C):
     return loss
 
 
+@EACH_TEMPLATE
 @LEAVE
 @pytest.mark.parametrize("kind", ["distinct", "counts", "real"])
 @settings(max_examples=3)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_derivatives_of_exact_predictions(leave, kind, seed):
+def test_derivatives_of_exact_predictions(template, leave, kind, seed):
     rng = np.random.default_rng(seed)
     X, weights = mixed_rows(kind, seed)
-    groups, free = Groups.of(X, weights), FreeScales(MIXED, 4)
+    groups, free = Groups.of(X, weights), FreeScales(template, 4)
     B, C = rng.normal(size=(2, len(X), 2))
     theta = np.append(rng.normal([0.0, 0.0, 1.0, 0.0], 0.3), np.log(ALPHA))
     loss = objective_of(lambda ls, a: ExactSmoother(free, ls, a, groups, leave), B, C)
     assert_gradient(loss, theta)
 
 
+@EACH_TEMPLATE
 @settings(max_examples=5)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_derivatives_of_low_rank_predictions(seed):
+def test_derivatives_of_low_rank_predictions(template, seed):
     rng = np.random.default_rng(seed)
     X, weights = mixed_rows("real", seed)
-    points, free = NystromPoints(X, X[:6], weights), FreeScales(MIXED, 4)
+    points, free = NystromPoints(X, X[:6], weights), FreeScales(template, 4)
     B, C = rng.normal(size=(2, len(X), 2))
     theta = np.append(rng.normal([0.0, 0.0, 1.0, 0.0], 0.3), np.log(ALPHA))
     loss = objective_of(lambda ls, a: NystromSmoother(free, ls, a, points), B, C)

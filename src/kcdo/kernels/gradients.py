@@ -58,10 +58,13 @@ class FreeScales:
     def gram(
         self, log_scales: Array, A: NDArray, B: NDArray | None = None
     ) -> tuple[Array, Callable[[Array], Array]]:
-        """Return k(A, B), by default k(A, A), and the pullback dL/dK -> dL/d(log scales)."""
+        """Return k(A, B), by default k(A, A), and the pullback dL/dK -> dL/d(log scales).
+
+        The matrix is the caller's, to be overwritten: the pullback keeps one of its own.
+        """
         other = A if B is None else B
         values, pullback = _gram(self.template, self.kernel(log_scales), A, other)
-        return values, lambda W: np.array(pullback(W))
+        return values.copy(), lambda W: np.array(pullback(W))
 
 
 def _columns(kernel: Kernel, columns: Sequence[int]) -> Iterator[int]:
