@@ -16,7 +16,6 @@ from tests.command_line import (
     start,
     succeed,
     succeed_here,
-    succeed_together,
 )
 
 
@@ -42,7 +41,7 @@ def test_fit_prints_a_summary_and_info_the_report(frame, tmp_path, capsys):
     assert "categories: None, dry, rain" in text
     assert "periodic with period 24" in text
     assert f"kcdo predict {model} {data}" in text
-    told = succeed("info", model)
+    told = succeed_here("info", model, capsys=capsys)
     assert "selection      heuristic" in told
     assert "weather  categories: None, dry, rain" in told
     facts = json.loads(succeed_here("info", model, "--json", capsys=capsys))
@@ -65,8 +64,7 @@ def test_the_same_table_in_any_format_gives_the_same_model(frame, tmp_path, caps
     chosen += ["--weights", "weight", "--seed", "3", "--json"]
     names = ("a.csv", "c.parquet", "b.csv.gz", "d.feather")
     commands = [options(tmp_path / n, *chosen, "-o", tmp_path / f"{n}.kcdo") for n in names]
-    printed = succeed_together(commands[:2])
-    printed += [succeed_here(*command, capsys=capsys) for command in commands[2:]]
+    printed = [succeed_here(*command, capsys=capsys) for command in commands]
     models = []
     for name, text in zip(names, printed, strict=True):
         out, facts = tmp_path / f"{name}.kcdo", json.loads(text)
@@ -127,17 +125,17 @@ def test_bad_tables_are_refused_in_one_line(tmp_path, capsys):
     fail_together(
         [
             (fit("nowhere"), 1, ["there is no file", "nowhere.csv"]),
-            (fit("empty"), 1, ["empty.csv is empty"]),
-            (fit("header"), 1, ["header.csv has a header but no rows"]),
             (fit("good", target="sped"), 2, ["--target", "'sped'", "did you mean speed?"]),
             (fit("text"), 1, ["'flow'", "'closed' in row 8"]),
-            (fit("hollow"), 1, ["'gap'", "all 30 are missing"]),
-            (fit("twice"), 1, ["two columns named 'flow'"]),
         ]
     )
     fail_here(
         capsys,
         [
+            (fit("empty"), 1, ["empty.csv is empty"]),
+            (fit("header"), 1, ["header.csv has a header but no rows"]),
+            (fit("hollow"), 1, ["'gap'", "all 30 are missing"]),
+            (fit("twice"), 1, ["two columns named 'flow'"]),
             (fit("good", "--given", "zzz"), 2, ["--given", "'zzz'", "flow, hour, speed"]),
             (fit("hollow", "--drop-missing"), 1, ["'gap'", "all 30 are missing"]),
             (fit("ragged"), 1, ["row 10", "2 fields", "the header has 3"]),

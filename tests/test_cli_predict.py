@@ -24,7 +24,6 @@ from tests.command_line import (
     start,
     succeed,
     succeed_here,
-    succeed_together,
 )
 
 ROWS = "flow,weather,speed\n" + "".join(
@@ -98,7 +97,8 @@ def test_several_targets_formats_and_standard_output(folder, tmp_path):
     packed = tmp_path / "out.csv.gz"
     from_parquet = ["predict", model, tmp_path / "new.parquet", *stats]
     from_feather = ["predict", model, tmp_path / "new.feather", *stats]
-    _, printed = succeed_together([[*from_parquet, "-o", tmp_path / "out.parquet"], from_parquet])
+    printed = succeed(*from_parquet)
+    succeed_here(*from_parquet, "-o", tmp_path / "out.parquet")
     succeed_here(*from_feather, "-o", tmp_path / "out.feather")
     succeed_here(*from_feather, "-o", packed)
     for kind, read_back in (("parquet", pq.read_table), ("feather", feather.read_table)):

@@ -27,7 +27,6 @@ def folder(tmp_path_factory):
 
 
 def test_evaluate_prints_scores_and_draws_the_calibration(folder, tmp_path, capsys):
-    pytest.importorskip("kcdo.metrics")
     figure = tmp_path / "pit.png"
     text = succeed("evaluate", folder / "one.kcdo", folder / "test.csv", "-o", figure)
     for part in ("150 rows", "log score", "CRPS", "CDE loss", "(of 90%)", f"Wrote {figure}."):
@@ -45,9 +44,6 @@ def test_evaluate_prints_scores_and_draws_the_calibration(folder, tmp_path, caps
 
 
 def test_plot_writes_a_picture(folder, tmp_path, capsys):
-    plotting = pytest.importorskip("kcdo.plotting")
-    if not hasattr(plotting, "DensityHeatmapDisplay"):
-        pytest.skip("there are no displays yet")
     data = ["--data", folder / "test.csv"]
     out = tmp_path / "fig.png"
     assert succeed("plot", folder / "one.kcdo", *data, "-o", out) == f"Wrote {out}.\n"
@@ -72,7 +68,6 @@ def test_plot_writes_a_picture(folder, tmp_path, capsys):
 
 
 def test_report_writes_one_page(folder, tmp_path, capsys):
-    pytest.importorskip("kcdo.reports")
     out = tmp_path / "report.html"
     text = succeed("report", folder / "one.kcdo", "--data", folder / "test.csv", "-o", out)
     assert text.startswith(f"Wrote {out} (")

@@ -25,7 +25,7 @@ which files from before it get. Where fields change their meaning, register the 
 name, and keep the old name, above it, with a ``make=`` that turns the old fields into the new
 object (of several names for one class the last is written). Raise the second number of ``VERSION``
 in :mod:`kcdo.persistence.models` with each such change, the first where older files cannot be read.
-The file tests/data/model-1.0.kcdo must go on loading.
+The files tests/data/model-1.0*.kcdo must go on loading.
 """
 
 from kcdo.persistence import classes
