@@ -3,8 +3,8 @@ How a sample differs from another
 =================================
 
 With a sample as reference measure, the reconstruction is the ratio of two densities. It says how
-much more often a value occurs in one sample than in the other, and so re-weights rows when the
-inputs of tomorrow are not those of yesterday.
+much more often a value occurs in one sample than in the other, and so re-weights rows when
+the inputs of tomorrow are not those of yesterday.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Which inputs matter
 ===================
 
-The default selection gives every input a scale of its own, which grows until the input is as good
-as switched off if it does not help to predict. Here one input moves the output, one sets its
+The default selection gives every input a scale of its own, which grows until the input is as
+good as switched off if it does not help to predict. Here one input moves the output, one sets its
 noise, and three do nothing.
 """
 

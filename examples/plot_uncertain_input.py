@@ -2,8 +2,8 @@
 An input that is not known exactly
 ==================================
 
-A sensor reads x = 1.0 with an error of a known size. Conditioning on the reading alone is too
-sure of itself; conditioning on its distribution gives the mixture that the error implies.
+A sensor reads x = 1.0 with an error of a known size. Conditioning on the reading alone is too sure
+of itself; conditioning on its distribution gives the mixture that the error implies.
 """
 
 import numpy as np
