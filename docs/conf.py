@@ -41,3 +41,4 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = f"kcdo {__version__}"
 html_show_sourcelink = False
+html_theme_options = {"header_links_before_dropdown": 7}

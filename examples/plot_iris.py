@@ -28,7 +28,7 @@ for ax, species in zip(axes, iris.target_names, strict=True):
     length = inputs.loc[own, "sepal length (cm)"].median()
     query = pd.DataFrame({"species": [species], "sepal length (cm)": [length]})
     kcdo.JointDensityDisplay.from_estimator(model, query, outputs[own], ax=ax)
-    ax.set(title=f"{species}, sepal length {length:.1f} cm", xlim=(0, 7), ylim=(0, 2.8))
+    ax.set(title=f"{species}, sepal length {length:.1f} cm")
 
 # %%
 # Outputs keep their names.

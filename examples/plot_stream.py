@@ -23,14 +23,20 @@ class Sensors:
             yield x, lobe + rng.normal(size=10_000) * (0.05 + 0.15 * (x[:, 0] > 0))
 
 
-model = kcdo.ConditionalDensityOperator(solver=kcdo.Nystrom(120), selection="heuristic")
+model = kcdo.ConditionalDensityOperator(
+    kcdo.Gaussian(0.1),
+    kernel_y=kcdo.Gaussian(0.08),
+    solver=kcdo.Nystrom(120),
+    selection="heuristic",
+)
 model.fit(Sensors())
 
 report = model.report_
 print(f"{report.n_samples:,} rows, {report.n_centres} centres, {report.memory / 2**20:.1f} MiB")
 
 # %%
-# Two arcs of a circle, with more noise to the right of zero.
+# Two arcs of a circle, with more noise to the right of zero. Both are as likely, so the median is
+# undecided between them.
 
 X, y = next(iter(Sensors()))
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained", sharey=True)
