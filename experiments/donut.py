@@ -17,45 +17,32 @@ from numpy.typing import NDArray
 
 import kcdo
 from experiments.pages import replace_table
-from kcdo.kernels import DensityKernel, median_scales
-from kcdo.linalg import PrintedForm
-from kcdo.reconstruction import Reconstruction
-from kcdo.regularisation import PrintedScheme
-from kcdo.systems import ExactSystem, Groups
+from experiments.published import Published, laplace_median
 
 Array = NDArray[np.floating]
 Estimate = Callable[[Array, Array], Array]
 
 QUERIES = np.array([[1.0], [0.0]])
-SIDE = 300
-AXIS = -2.0 + 4.0 * (np.arange(SIDE) + 0.5) / SIDE
-SQUARE = np.stack(np.meshgrid(AXIS, AXIS, indexing="ij"), axis=-1).reshape(-1, 2)
-BOX = kcdo.UniformBox((-2.0, -2.0), (2.0, 2.0))
+BOX_CORNERS = (-2.0, -2.0), (2.0, 2.0)
+BOX = kcdo.UniformBox(*BOX_CORNERS)
 
 
-def laplace_median(X: Array) -> kcdo.Laplace:
-    """The input kernel of the paper: Laplace, scale median |x_i - x_j| / √2."""
-    return kcdo.Laplace(float(median_scales(X)[0]) / np.sqrt(2.0))
+def square(side: int) -> Array:
+    """The centres of side² cells of the square, (side², 2)."""
+    axis = -2.0 + 4.0 * (np.arange(side) + 0.5) / side
+    return np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+
+
+SQUARE = square(300)
 
 
 def as_published(X: Array, Y: Array) -> Array:
-    """The published estimate to the letter: printed β, normalised so that Σ_j β_j = 1.
+    """The published estimate to the letter, with Σ_j β_j = 1.
 
     With the median scale of 2.1 most of each bump lies outside the square, so that what is left
     inside does not integrate to 1, and the estimate is small where β oscillates.
     """
-    side = int(np.sqrt(len(X)))
-    grid = kcdo.UniformBox((-2.0, -2.0), (2.0, 2.0), nodes=side, edge_nodes=True).realise(Y)
-    kernel = DensityKernel(kcdo.Gaussian(tuple(median_scales(grid.nodes))), 2)
-    alpha = PrintedScheme()(len(X), grid.n_nodes)
-    ridge = alpha * grid.cell_volume / kernel.integral  # its L_Z has no weights, its ℓ no constant
-    output = Reconstruction(grid, kernel, ridge, PrintedForm())
-    weights = ExactSystem(laplace_median(X), Groups.of(X), alpha).weights(QUERIES)
-    beta = output.expansion(weights @ output.embed(Y))
-    beta /= beta.sum(axis=1, keepdims=True)
-    bumps = [factor(AXIS, axis) for factor, axis in zip(kernel.factors(), grid.axes, strict=True)]
-    values = [bumps[0] @ row.reshape(grid.shape) @ bumps[1].T for row in beta]
-    return np.stack(values).reshape(len(QUERIES), -1)
+    return Published(BOX_CORNERS).fit(X, Y).conditional(QUERIES).pdf(SQUARE)
 
 
 def fitted(**options: object) -> Estimate:
@@ -70,7 +57,7 @@ def fitted(**options: object) -> Estimate:
 
 def tuned(scale: float, alpha: float, output_scale: float, alpha_prime: float) -> Estimate:
     """An estimate with the kernels of the paper and given parameters."""
-    box = kcdo.UniformBox((-2.0, -2.0), (2.0, 2.0), nodes=100)
+    box = kcdo.UniformBox(*BOX_CORNERS, nodes=100)
     return fitted(
         kernel_x=lambda _: kcdo.Laplace(scale),
         kernel_y=kcdo.Gaussian(output_scale),

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-_START, _END = "<!-- table -->", "<!-- /table -->"
 
-
-def replace_table(page: Path, table: str) -> None:
-    """Put a table between the marks of a page."""
+def replace_table(page: Path, table: str, name: str = "") -> None:
+    """Put a table between the marks of a page, those of that name where it has several."""
+    label = f"table {name}".strip()
+    first, last = f"<!-- {label} -->", f"<!-- /{label} -->"
     text = page.read_text()
-    start, end = text.index(_START), text.index(_END)
-    page.write_text(f"{text[:start]}{_START}\n\n{table}\n\n{text[end:]}")
+    start, end = text.index(first), text.index(last)
+    page.write_text(f"{text[:start]}{first}\n\n{table}\n\n{text[end:]}")

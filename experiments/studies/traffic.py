@@ -1,0 +1,276 @@
+"""Traffic given day of week and time of day: mean and sd of every input, and joint densities.
+
+SMAE is the mean over inputs of |estimate/truth - 1|. The published table takes the truth from the
+training days; here it is given against held-out and against training days. PEMS-SF itself is run
+if its files are in the data folder; the other problems are stand-ins, and named as what they are.
+"""
+
+import time
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.markdown import leading, markdown_table
+from experiments.published import Published
+from experiments.rows import (
+    DEFAULT,
+    GP,
+    HEURISTIC,
+    KDE,
+    LSCDE,
+    MAF,
+    PAPER,
+    REALNVP,
+    Row,
+    common_rows,
+)
+from experiments.runner import Options, Outcome, Results, Study, Task
+from experiments.studies.traffic_data import (
+    JOINT,
+    SHAPE,
+    Statistics,
+    Traffic,
+    missing,
+    pems_shape,
+    problems,
+)
+
+Array = NDArray[np.floating]
+
+GROUPS = "per-group statistics"
+TRUTHS = ("held-out", "training")
+PUBLISHED = {  # PEMS-SF, training statistics
+    PAPER: "0.02 ± 0.05 / 0.36 ± 1.21",
+    REALNVP: "0.32 ± 0.41 / 1.19 ± 1.65",
+    MAF: "0.52 ± 0.81 / 4.50 ± 4.40",
+}
+_SCORED = 4000  # test rows in a log score, a random choice of more
+_QUERIES = 2000
+_LEAST_LOG = -20.0  # counts for a log density of -inf, so that one row does not decide a mean
+
+
+class GroupStatistics:
+    """Mean and sd of the training outputs of each input."""
+
+    def fit(self, X: Array, Y: Array) -> Self:
+        """Learn from rows of inputs and outputs."""
+        self._known = Statistics.of(X, Y)
+        return self
+
+    def conditional(self, X: Array) -> Self:
+        """Statistics given each row, which must be an input of the training rows."""
+        place = {row.tobytes(): i for i, row in enumerate(self._known.inputs)}
+        self._rows = np.array([place[row.tobytes()] for row in np.ascontiguousarray(X)])
+        return self
+
+    def mean(self) -> Array:
+        """Means, (Q,)."""
+        return self._known.mean[self._rows]
+
+    def std(self) -> Array:
+        """Standard deviations, (Q,)."""
+        return self._known.sd[self._rows]
+
+
+def rows(quick: bool) -> list[Row]:
+    """The methods for one output; only seeds of the flows, GP, LSCDE and KDE change anything."""
+    flow_seeds, epochs = (1, 10) if quick else (3, 40)
+    return [
+        Row(PAPER, lambda seed: Published(), 1),
+        *common_rows(1, flow_seeds, layers=5, epochs=epochs),
+        Row(GROUPS, lambda seed: GroupStatistics(), 1),
+    ]
+
+
+def tasks(options: Options) -> list[Task]:
+    """Single outputs first, then the joint density, then the time of a fit of PEMS-SF's shape."""
+    found = []
+    quick, sizes = options.quick, {"quick": options.quick}
+    for name, load in problems(options).items():
+        for row in rows(quick):
+            if name == JOINT and row.name in (PAPER, GROUPS):
+                continue  # neither is a joint density
+            run = _joint if name == JOINT else _single
+            seeds = 1 if name == JOINT else row.seeds  # three fits each
+            for seed in range(options.at_most(seeds)):
+                found.append(Task(name, row.name, seed, sizes, _deferred(run, row, seed, load)))
+    days = 4 if quick else 32
+    for row in rows(quick):
+        if row.name in (PAPER, HEURISTIC, DEFAULT):
+            found.append(Task(SHAPE, row.name, 0, {"days": days}, _deferred(_timed, row, 0, days)))
+    return found
+
+
+def _deferred(function: Any, *arguments: Any) -> Any:
+    return lambda: function(*arguments)
+
+
+def _single(row: Row, seed: int, load: Any) -> Outcome:
+    data: Traffic = load()
+    fitted = row.make(seed).fit(data.X, data.Y)
+    known = Statistics.of(data.X, data.Y)
+    predictive = fitted.conditional(known.inputs)
+    mean, sd = predictive.mean(), predictive.std()
+    scores: dict[str, Any] = {}
+    arrays = {"inputs": known.inputs, "mean": mean, "sd": sd}
+    for truth in TRUTHS:
+        of = known if truth == "training" else Statistics.of(data.X_test, data.Y_test)
+        here = np.isin(_codes(known.inputs), _codes(of.inputs))
+        there = np.isin(_codes(of.inputs), _codes(known.inputs))
+        for what, values, true in (("mean", mean, of.mean), ("sd", sd, of.sd)):
+            errors = scaled_errors(values[here], true[there])
+            scores[f"{what}, {truth}"] = errors.mean()
+            scores[f"{what}, {truth}, spread"] = errors.std()
+            arrays[f"{what} errors, {truth}"] = errors
+    if hasattr(predictive, "logpdf_pairs"):
+        scores |= _log_scores("log score", log_densities(fitted, *_scored(data)))
+    if row.name == GROUPS:  # the figure shows them
+        arrays |= {"test inputs": data.X_test, "test outputs": data.Y_test}
+    return Outcome(scores, arrays if seed == 0 else {})
+
+
+def _scored(data: Traffic) -> tuple[Array, Array]:
+    chosen = np.random.default_rng(0).permutation(len(data.X_test))[:_SCORED]
+    return data.X_test[chosen], data.Y_test[chosen]
+
+
+def log_densities(fitted: Any, X: Array, Y: Array) -> Array:
+    """Log densities of Y[i] given X[i], in blocks of rows."""
+    blocks = [slice(i, i + _QUERIES) for i in range(0, len(X), _QUERIES)]
+    return np.concatenate([fitted.conditional(X[b]).logpdf_pairs(Y[b]) for b in blocks])
+
+
+def _codes(inputs: Array) -> Array:
+    """One number for each (day, hour)."""
+    return inputs[:, 0] * 24.0 + inputs[:, 1]
+
+
+def scaled_errors(estimate: Array, truth: Array) -> Array:
+    """|estimate/truth - 1| of the inputs whose truth is not 0; an undefined sd counts as 0."""
+    known = truth != 0
+    return np.abs(np.nan_to_num(estimate[known]) / truth[known] - 1)
+
+
+def _log_scores(name: str, logs: Array) -> dict[str, float]:
+    low = ~(logs > _LEAST_LOG)
+    scores = {name: float(np.where(low, _LEAST_LOG, logs).mean())}
+    return scores | ({f"{name}, cut": int(low.sum())} if low.any() else {})
+
+
+def _joint(row: Row, seed: int, load: Any) -> Outcome:
+    """Held-out log score of the joint density, and of the product of its marginals."""
+    data: Traffic = load()
+    fitted = row.make(seed).fit(data.X, data.Y)
+    X, Y = _scored(data)
+    scores = _log_scores("joint", log_densities(fitted, X, Y))
+    dist = fitted.conditional(X)
+    if hasattr(dist, "marginal"):
+        logs = sum(dist.marginal(k).logpdf_pairs(Y[:, k]) for k in range(2))
+        scores |= _log_scores("product of its marginals", logs)
+    separate = [row.make(seed).fit(data.X, data.Y[:, k]) for k in range(2)]
+    logs = sum(log_densities(model, X, Y[:, k]) for k, model in enumerate(separate))
+    return Outcome(scores | _log_scores("two separate models", logs))
+
+
+def _timed(row: Row, seed: int, days: int) -> Outcome:
+    """Seconds of fit and prediction, and errors against the known truth."""
+    data, truth = pems_shape(days)
+    started = time.perf_counter()
+    fitted = row.make(seed).fit(data.X, data.Y)
+    between = time.perf_counter()
+    predictive = fitted.conditional(data.X_test)
+    mean, sd = predictive.mean(), predictive.std()
+    ended = time.perf_counter()
+    scores = {"pairs": len(data.X), "inputs": len(data.X_test)}
+    scores |= {"fit seconds": between - started, "prediction seconds": ended - between}
+    scores["mean, truth"] = scaled_errors(mean, truth[:, 0]).mean()
+    scores["sd, truth"] = scaled_errors(sd, truth[:, 1]).mean()
+    return Outcome(scores)
+
+
+def table(results: Results) -> str:
+    """One table for each problem."""
+    parts = []
+    for problem in results.problems():
+        make = {JOINT: _joint_table, SHAPE: _time_table}.get(problem, _single_table)
+        parts.append(f"**{problem}**\n\n{make(results, problem)}")
+    return "\n\n".join(parts)
+
+
+def _single_table(results: Results, problem: str) -> str:
+    columns = [f"{what}, {truth}" for truth in TRUTHS for what in ("mean", "sd")]
+    names = results.methods(problem)
+    cells = []
+    for column in columns:
+        values = [results.values(problem, name, column) for name in names]
+        spreads = [results.values(problem, name, f"{column}, spread") for name in names]
+        texts = [
+            f"{v.mean():.3f} ± {s.mean():.3f}" if len(v) else "–"
+            for v, s in zip(values, spreads, strict=True)
+        ]
+        cells.append(leading(texts, [v.mean() if len(v) else np.nan for v in values]))
+    logs = [results.values(problem, name, "log score") for name in names]
+    log_cells = leading(*_means(logs))
+    header = ["method", "seeds", *columns, "log score", "published on PEMS-SF (training)"]
+    body = []
+    for i, name in enumerate(names):
+        beside = PUBLISHED.get(name, "–")
+        if not results.of(problem, name):
+            beside = results.reason(problem, name) or "not run"
+        count = str(len(results.of(problem, name)))
+        body.append([name, count, *(c[i] for c in cells), log_cells[i], beside])
+    return markdown_table(header, body)
+
+
+def _means(values: list[Array]) -> tuple[list[str], list[float]]:
+    """Cells of means, and what to order by: the greatest is best."""
+    means = [float(v.mean()) if len(v) else np.nan for v in values]
+    return [f"{m:.3f}" if np.isfinite(m) else "–" for m in means], [-m for m in means]
+
+
+def _joint_table(results: Results, problem: str) -> str:
+    columns = ("joint", "product of its marginals", "two separate models")
+    names = results.methods(problem)
+    cells = [_means([results.values(problem, n, c) for n in names])[0] for c in columns]
+    header = ["method", "seeds", *(f"log score, {c}" for c in columns)]
+    body = []
+    for i, name in enumerate(names):
+        runs = results.of(problem, name)
+        count = str(len(runs)) if runs else results.reason(problem, name) or "not run"
+        body.append([name, count, *(c[i] for c in cells)])
+    return markdown_table(header, body)
+
+
+def _time_table(results: Results, problem: str) -> str:
+    columns = {"fit seconds": 2, "prediction seconds": 2, "mean, truth": 3, "sd, truth": 3}
+    body = []
+    for name in results.methods(problem):
+        values = [results.values(problem, name, c) for c in ("pairs", "inputs")]
+        numbers = [results.values(problem, name, c) for c in columns]
+        cells = [f"{v[0]:,.0f}" if len(v) else "–" for v in values]
+        cells += [
+            f"{v[0]:.{d}f}" if len(v) else "–"
+            for v, d in zip(numbers, columns.values(), strict=True)
+        ]
+        body.append([name, *cells])
+    header = ["method", "pairs", "distinct inputs", *columns]
+    return markdown_table(header, body)
+
+
+def figures(results: Results) -> dict[str, Any]:
+    """For each problem figure 3 of the paper: histogram with mean ± 2 sd, box plots of errors."""
+    from experiments.figures import traffic_figure
+
+    drawn = {}
+    for problem in results.problems():
+        if problem in (JOINT, SHAPE):
+            continue
+        shown = (PAPER, DEFAULT, GP, REALNVP, MAF, LSCDE, KDE, GROUPS)
+        found = {name: results.arrays(problem, name) for name in shown}
+        found = {name: arrays for name, arrays in found.items() if arrays}
+        drawn[problem.lower().replace(", ", "_").replace(" ", "_")] = traffic_figure(found, problem)
+    return drawn
+
+
+STUDY = Study("traffic", tasks, table, figures, missing)
