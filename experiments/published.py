@@ -7,7 +7,7 @@ box is lost, and β has both signs, so that p̂ is in general no density on the 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -18,7 +18,7 @@ from kcdo.kernels import DensityKernel, Kernel, median_scales
 from kcdo.linalg import PrintedForm
 from kcdo.measures import Grid
 from kcdo.reconstruction import Reconstruction
-from kcdo.regularisation import PrintedScheme
+from kcdo.regularisation import PrintedScheme, Scheme
 from kcdo.systems import ExactSystem, Groups
 
 Array = NDArray[np.floating]
@@ -49,11 +49,14 @@ class Published:
         The input kernel with its scales.
     output_scale : function of the grid of N nodes
         The scale of the Gaussian output kernel.
+    scheme : Scheme
+        α = α' from the numbers of rows and nodes.
     """
 
     box: tuple[ArrayLike, ArrayLike] | None = None
     input_kernel: Callable[[Array], Kernel] = laplace_median
     output_scale: Callable[[Grid], Array] = node_median
+    scheme: Scheme = field(default_factory=PrintedScheme)
 
     def fit(self, X: Array, Y: Array) -> Self:
         """Learn from rows of inputs and outputs."""
@@ -63,7 +66,7 @@ class Published:
         printed = self._grid(Y, side)
         scale = tuple(np.atleast_1d(self.output_scale(printed)).tolist())
         kernel = DensityKernel(kcdo.Gaussian(scale), Y.shape[1])
-        alpha = PrintedScheme()(len(X), printed.n_nodes)
+        alpha = self.scheme(len(X), printed.n_nodes)
         # the paper's L_Z has no weights and its ℓ no constant
         ridge = alpha * printed.cell_volume / kernel.integral
         grid = self._grid(Y, min(side, _MOST_NODES)) if Y.shape[1] == 1 else printed
