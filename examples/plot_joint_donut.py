@@ -4,6 +4,7 @@ Two outputs on a ring
 
 The Gaussian donut is the example of the paper: points scatter about a tilted circle. A plane of
 given x cuts it in two places, which come together as x nears the edge of the ring.
+The scale of the input kernel was chosen by hand.
 """
 
 import matplotlib.pyplot as plt

@@ -3,7 +3,7 @@ A stream of rows
 ================
 
 Data larger than memory come in chunks. The model keeps some centres and sums over the rows, so its
-memory does not grow with their number.
+memory does not grow with their number. The scales of the kernels were chosen by hand.
 """
 
 import matplotlib.pyplot as plt
