@@ -227,7 +227,7 @@ def _check_bound(bound: float, scale: float) -> None:
 Bounds = tuple[float | None, float | None]
 Support = Bounds | Sequence[Bounds]
 
-_FELT = 0.1  # how near a bound is felt, in sds of the output
+_FELT = 0.5  # how near a bound is felt, in sds of the output
 _NUDGE = 1e-3  # outputs on a bound are moved inside by so much of that
 
 

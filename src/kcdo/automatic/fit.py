@@ -32,6 +32,7 @@ _FOLDS = 10
 _MANY_FOLDS = 20
 _FEW_ROWS = 600
 _FEWEST_ROWS = 20
+_SHUFFLED_ROWS = 200
 
 
 def automatic_fit(
@@ -178,23 +179,29 @@ def _cross_validated(problem: Problem, plain: Tuned, located: TunedLocated) -> d
 
 
 def _importances(operator: CombinedOperator, rows: Rows) -> Array:
-    """Return how much each input column matters, in [0, 1]: 1 - E k_j of two random rows.
+    """Return how much predictions change, in [0, 1), when one input column is shuffled.
 
-    k_j is the kernel with all columns but j equal; the components count by their weights.
+    1 - exp(-D), with D the mean over rows and outputs of ½ (Δm)²/(s s') + ½ (Δ log s)², the
+    divergence of two Gaussians to second order: effects on the mean and on the spread both count.
     """
-    pairs = np.random.default_rng(0).integers(len(rows), size=(2, 300))
-    first, second = rows.X[pairs[0]], rows.X[pairs[1]]
-    kernels = [(operator.weights.get("plain", 0.0), operator.plain.system.kernel)]
-    if operator.located is not None:
-        share = 1.0 - kernels[0][0]
-        kernels.append((share, operator.located.map.location.centres.kernel))
     if rows.X.dtype == object:
         return np.ones(1)
-    found = np.zeros(rows.X.shape[1])
-    for weight, kernel in kernels:
-        for j in range(len(found)):
-            moved = first.copy()
-            moved[:, j] = second[:, j]
-            values = np.diagonal(kernel.block(first, moved))
-            found[j] += weight * (1.0 - values.mean() / float(np.mean(kernel.diag(first))))
-    return np.clip(found, 0.0, 1.0)
+    rng = np.random.default_rng(0)
+    chosen = rng.integers(len(rows), size=_SHUFFLED_ROWS)
+    X = rows.X[chosen]
+    mean, log_sd = _mean_and_log_sd(operator, X)
+    order = rng.permutation(len(X))
+    found = np.empty(X.shape[1])
+    for j in range(len(found)):
+        shuffled = X.copy()
+        shuffled[:, j] = X[order, j]
+        other_mean, other_log_sd = _mean_and_log_sd(operator, shuffled)
+        moved = (mean - other_mean) ** 2 * np.exp(-log_sd - other_log_sd)
+        found[j] = 0.5 * np.mean(moved + (log_sd - other_log_sd) ** 2)
+    return 1.0 - np.exp(-found)
+
+
+def _mean_and_log_sd(operator: CombinedOperator, X: Array) -> tuple[Array, Array]:
+    mean, covariance = operator.batch(X).moments()
+    variance = np.einsum("qdd->qd", covariance)
+    return mean, 0.5 * np.log(np.maximum(variance, 1e-300))

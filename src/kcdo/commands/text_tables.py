@@ -51,6 +51,7 @@ class TextChunk:
     def _parsed(self, names: list[str], numeric: set[str]) -> pd.DataFrame:
         places = {self.table.columns.index(name): name for name in names}
         types: dict[int, Any] = {i: float if name in numeric else str for i, name in places.items()}
+        blanks: Any = {i: MISSING_NUMBERS for i, kind in types.items() if kind is float}
         frame = pd.read_csv(
             io.StringIO("".join(self.records)),
             sep=self.table.delimiter,
@@ -60,7 +61,7 @@ class TextChunk:
             index_col=False,
             dtype=types,
             keep_default_na=False,
-            na_values={i: MISSING_NUMBERS for i, kind in types.items() if kind is float},  # type: ignore[misc]
+            na_values=blanks,
             skip_blank_lines=False,
         )
         return frame.rename(columns=places)[names]
