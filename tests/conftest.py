@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 
 from kcdo.errors import DataNotFoundError
+from kcdo.tuning import minimise
 
 settings.register_profile("kcdo", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("kcdo")
@@ -31,3 +32,14 @@ def real():
             pytest.skip(str(error))
 
     return fetch
+
+
+@pytest.fixture
+def short_searches(monkeypatch):
+    """Two steps of every search, few folds: manners do not depend on how good the choice is."""
+
+    def two_steps(objective, start, bounds, steps):
+        return minimise(objective, start, bounds, 2)
+
+    monkeypatch.setattr("kcdo.tuning.search.minimise", two_steps)
+    monkeypatch.setattr("kcdo.automatic.fit._MANY_FOLDS", 2)

@@ -9,7 +9,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import kcdo
-from kcdo.tuning import minimise
 
 
 @parametrize_with_checks(
@@ -22,17 +21,6 @@ from kcdo.tuning import minimise
 @pytest.mark.filterwarnings("ignore::kcdo.KcdoWarning")
 def test_sklearn_checks(estimator, check):
     check(estimator)
-
-
-@pytest.fixture
-def short_searches(monkeypatch):
-    """Two steps of every search, few folds: manners do not depend on how good the choice is."""
-
-    def two_steps(objective, start, bounds, steps):
-        return minimise(objective, start, bounds, 2)
-
-    monkeypatch.setattr("kcdo.tuning.search.minimise", two_steps)
-    monkeypatch.setattr("kcdo.automatic.fit._MANY_FOLDS", 2)
 
 
 WHOLE_ROWS = "automatic fits hold a row that counts three times out as a whole, with its copies"

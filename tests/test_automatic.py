@@ -1,0 +1,577 @@
+"""selection="auto": what it chooses, what it keeps, and how near it comes to known truths."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import kcdo
+from kcdo.automatic import Problem, automatic_fit, discrete_floor
+from kcdo.automatic.fit import _held_out
+from kcdo.automatic.located import tuned_located
+from kcdo.automatic.plain import mean_choices, residual_sds, tuned_plain
+from kcdo.operators import DensityOperator
+from kcdo.selection import Wishes
+from kcdo.systems import ExactSystem, Groups
+from kcdo.tuning import Effort, Rows
+from kcdo.tuning.search import FAMILIES
+
+PLAIN = kcdo.Combination(1.0, 0.0, 0.0, 0.0)
+
+
+def wave(n=80, seed=2):
+    """y = 2 sin x₀ + noise that doubles for x₀ > 0; x₁ does not matter."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n, 2))
+    return X, *truth(X, rng)
+
+
+def truth(X, rng):
+    mean, sd = 2 * np.sin(X[:, 0]), np.where(X[:, 0] > 0, 0.4, 0.2)
+    return mean + sd * rng.standard_normal(len(X)), mean, sd
+
+
+def auto(**options):
+    return kcdo.ConditionalDensityOperator(**options)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, Y, *_ = wave()
+    return auto().fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    """Rows that no model has seen: X, Y, true means and sds."""
+    return (X := wave(1000, seed=9)[0], *truth(X, np.random.default_rng(10)))
+
+
+# --- near the truth
+
+
+def test_densities_come_near_the_truth(fitted, fresh):
+    X, Y, mean, sd = fresh
+    dist = fitted.conditional(X)
+    best = norm.logpdf(Y, mean, sd).mean()
+    assert dist.logpdf_pairs(Y).mean() > best - 0.2
+    assert np.abs(dist.mean() - mean).mean() < 0.1
+    lower, upper = dist.interval(0.9).T
+    assert np.mean((lower < Y) & (upper > Y)) == pytest.approx(0.9, abs=0.07)
+
+
+def test_it_beats_the_heuristic_rule(fitted, fresh):
+    X, Y, *_ = fresh
+    heuristic = auto(selection="heuristic").fit(*wave()[:2])
+    assert fitted.score(X, Y) > heuristic.score(X, Y) + 0.3
+
+
+def test_the_scale_follows_the_noise(fitted):
+    dist = fitted.conditional([[-1.0, 0.0], [1.0, 0.0]])
+    assert dist.std()[1] > 1.3 * dist.std()[0]
+
+
+def test_the_irrelevant_input_is_switched_off(fitted):
+    importances = fitted.report_.importances
+    assert list(importances) == ["0", "1"]
+    assert importances["1"] < 0.02 < 0.1 < importances["0"] <= 1.0
+    moved = fitted.predict([[0.5, -2.0], [0.5, 2.0]])
+    assert moved[0] == pytest.approx(moved[1], abs=0.02)
+
+
+def test_two_modes_stay_two():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (80, 1))
+    Y = rng.choice([-1.2, 1.2], 80) + X[:, 0] + 0.2 * rng.standard_normal(80)
+    model = auto().fit(X, Y)
+    dist = model.conditional([[0.0]])
+    at = dist.pdf([-1.2, 0.0, 1.2])[0]
+    assert at[1] < 0.2 * min(at[0], at[2])
+    assert model.report_.weights["plain"] > 0.8
+
+
+def test_outputs_beyond_the_box_have_a_finite_log_density(fitted):
+    far = fitted.conditional([[0.0, 0.0], [50.0, 50.0]]).logpdf([-1e6, -50.0, 50.0, 1e6])
+    assert np.isfinite(far).all()
+    assert np.all(far < -8.0)
+
+
+def test_several_outputs(short_searches):
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-2, 2, (40, 1))
+    noise = rng.standard_normal((40, 2)) @ [[0.3, 0.2], [0.0, 0.2]]
+    model = auto().fit(X, np.hstack([np.sin(X), X]) + noise)
+    dist = model.conditional([[-1.0], [1.0]])
+    np.testing.assert_allclose(dist.mean(), [[-0.84, -1.0], [0.84, 1.0]], atol=0.35)
+    assert np.isfinite(dist.logpdf([[0.0, 0.0], [1e4, -1e4]])).all()
+    assert dist.marginal(1).cdf([99.0])[0, 0] == pytest.approx(1.0, abs=1e-3)
+    assert set(model.report_.weights) == {
+        "plain",
+        "location_scale",
+        "residual_tail",
+        "marginal_tail",
+    }
+
+
+# --- what is reported, and that it is the same every time
+
+
+def test_the_report_says_what_was_chosen(fitted):
+    report = fitted.report_
+    assert report.selection == "auto"
+    assert sum(report.weights.values()) == pytest.approx(1.0)
+    assert min(report.weights.values()) > 0.0
+    assert np.isfinite(report.loss)
+    family = type(report.kernel_x)
+    assert family in {type(kernel) for kernel in FAMILIES}
+    assert len(report.kernel_x.scale) == 2
+    assert "importances" in str(report)
+    assert "marginal_tail" in str(report)
+
+
+def test_the_same_seed_gives_the_same_model(fitted):
+    X, Y, *_ = wave()
+    again = auto().fit(X, Y)
+    y = np.linspace(-3, 3, 50)
+    np.testing.assert_array_equal(again.conditional(X).pdf(y), fitted.conditional(X).pdf(y))
+    assert again.report_.weights == fitted.report_.weights
+    other = auto(random_state=5).fit(X, Y)  # other folds
+    assert other.report_.weights != fitted.report_.weights
+    np.testing.assert_allclose(other.predict(X), fitted.predict(X), atol=0.15)
+
+
+def test_units_do_not_matter(fitted):
+    X, Y, *_ = wave()
+    scaled = auto().fit(X * [1e-3, 1e4] + [5.0, 0.0], 100.0 * Y + 7.0)
+    queries = X[:5]
+    moved = scaled.conditional(queries * [1e-3, 1e4] + [5.0, 0.0])
+    np.testing.assert_allclose((moved.mean() - 7.0) / 100.0, fitted.predict(queries), atol=0.02)
+    ratio = moved.std() / 100.0 / fitted.conditional(queries).std()
+    np.testing.assert_allclose(ratio, 1.0, atol=0.1)
+
+
+def test_progress_is_told_when_asked(capsys, short_searches):
+    X, Y, *_ = wave(30)
+    auto(verbose=True).fit(X, Y)
+    told = capsys.readouterr().err
+    for stage in ("conditional mean", "plain density", "location and scale", "weights"):
+        assert f"{stage}: " in told
+    auto().fit(X, Y)
+    assert capsys.readouterr().err == ""
+
+
+def test_auto_is_the_default_kernel(short_searches):
+    X, Y, *_ = wave(30)
+    named, default = auto(kernel_x="auto").fit(X, Y), auto().fit(X, Y)
+    np.testing.assert_array_equal(named.predict(X), default.predict(X))
+    with pytest.raises(kcdo.InvalidInputError, match=r"kernel_x must be a kernel or \"auto\"; got"):
+        auto(kernel_x="gaussian").fit(X, Y)
+
+
+# --- kernels that the user gives
+
+
+def test_a_family_that_is_named_is_kept(short_searches):
+    X, Y, *_ = wave(40)
+    model = auto(kernel_x=kcdo.Laplace()).fit(X, Y)
+    assert isinstance(model.report_.kernel_x, kcdo.Laplace)
+    medians = auto(kernel_x=kcdo.Laplace(), selection="heuristic").fit(X, Y).report_.kernel_x.scale
+    assert not np.allclose(model.report_.kernel_x.scale, medians, rtol=0.01)
+    given = auto(kernel_x=kcdo.Gaussian(0.7)).fit(X, Y)
+    assert given.report_.kernel_x == kcdo.Gaussian(0.7)
+
+
+def test_periodic_and_categorical_columns_keep_their_kernels():
+    rng = np.random.default_rng(1)
+    hour, kind, idle = rng.uniform(0, 24, 80), rng.integers(0, 2, 80), rng.normal(size=80)
+    Y = np.cos(2 * np.pi * hour / 24) + 1.5 * kind + 0.2 * rng.standard_normal(80)
+    kernel = kcdo.Periodic(24.0).on([0]) * kcdo.Categorical().on([1]) * kcdo.Automatic().on([2])
+    model = auto(kernel_x=kernel).fit(np.c_[hour, kind, idle], Y)
+    periodic, categorical, rest = (part.kernel for part in model.report_.kernel_x.kernels)
+    assert (periodic.period, type(categorical)) == (24.0, kcdo.Categorical)
+    assert type(rest) in {type(family) for family in FAMILIES}
+    assert periodic.scale[0] != pytest.approx(3.0, rel=0.05)  # period / 8, where the search starts
+    midnight = model.predict([[0.01, 0, 0.0], [23.99, 0, 0.0], [0.01, 1, 0.0], [12.0, 0, 0.0]])
+    np.testing.assert_allclose(midnight, [1.0, 1.0, 2.5, -1.0], atol=0.25)
+    assert midnight[0] == pytest.approx(midnight[1], abs=0.02)
+    report = model.report_.importances
+    assert report["2"] < min(report["0"], report["1"])
+
+
+def test_columns_of_a_frame_have_named_importances(short_searches):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {"dose": rng.normal(size=40), "site": pd.Categorical(rng.choice(["a", "b"], 40))}
+    )
+    Y = frame["dose"] + 2.0 * (frame["site"] == "b") + 0.2 * rng.standard_normal(40)
+    model = auto().fit(frame, Y)
+    assert list(model.report_.importances) == ["dose", "site"]
+    assert min(model.report_.importances.values()) > 0.0
+
+
+def test_inputs_may_be_objects(short_searches):
+    words = np.array(["a", "bb", "ccc"] * 10, dtype=object)
+    Y = np.array([len(word) for word in words]) + 0.1 * np.random.default_rng(0).normal(size=30)
+    model = auto(kernel_x=lambda a, b: (a[:, None] == b[None, :]).astype(float)).fit(words, Y)
+    assert model.predict(np.array(["ccc"], dtype=object))[0] == pytest.approx(3.0, abs=0.4)
+    assert list(model.report_.importances.values()) == [1.0]
+
+
+# --- parameters that the user gives
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "value"),
+    [
+        ({"alpha": 0.05}, "alpha", 0.05),
+        ({"alpha": kcdo.PowerScheme(1.0, 0.5)}, "alpha", 40**-0.5),
+        ({"alpha_prime": 0.2}, "alpha_prime", 0.2),
+        ({"alpha_prime": kcdo.PowerScheme(2.0, 0.5)}, "alpha_prime", 2 * 40**-0.5),
+    ],
+)
+def test_given_ridges_are_kept(options, name, value, short_searches):
+    X, Y, *_ = wave(40)
+    report = auto(**options, combination=PLAIN).fit(X, Y).report_
+    assert getattr(report, name) == pytest.approx(value, rel=1e-9)
+
+
+def test_a_given_output_kernel_is_kept(short_searches):
+    X, Y, *_ = wave(40)
+    report = auto(kernel_y=kcdo.Gaussian(0.35), combination=PLAIN).fit(X, Y).report_
+    assert report.kernel_y == kcdo.Gaussian(0.35)
+    assert report.n_nodes < 400
+    laplace = auto(kernel_y=kcdo.Laplace(), combination=PLAIN).fit(X, Y).report_
+    assert isinstance(laplace.kernel_y, kcdo.Laplace)
+
+
+def test_given_filters(short_searches):
+    X, Y, *_ = wave(40)
+    for given in (kcdo.IteratedTikhonov(2), kcdo.PrintedForm()):
+        model = auto(filter=given, combination=PLAIN).fit(X, Y)
+        assert model.report_.filter == given
+        assert np.isfinite(model.score(X, Y))
+    with pytest.raises(kcdo.InvalidInputError, match="is not smooth in its ridge, which therefore"):
+        auto(filter=kcdo.SpectralCutoff()).fit(X, Y)
+
+
+@pytest.mark.parametrize("nodes", [20, None])
+@pytest.mark.parametrize("kernel_y", [None, kcdo.Laplace()])
+def test_a_given_box_is_kept_and_resolved(nodes, kernel_y, short_searches):
+    """No warning: what the automatic fit chooses fits the grid it was given."""
+    X, Y, *_ = wave(40)
+    box = kcdo.UniformBox(-4.0, 4.0, nodes=nodes)
+    model = auto(reference=box, kernel_y=kernel_y).fit(X, Y)
+    assert model.report_.weights == {"plain": 1.0}
+    assert model.report_.n_nodes == nodes or nodes is None
+    spacing = 8.0 / model.report_.n_nodes
+    assert np.min(model.report_.kernel_y.scale) >= spacing
+    dist = model.conditional(X[:3])
+    np.testing.assert_allclose(dist.cdf([-4.0, 4.0]), [[0.0, 1.0]] * 3, atol=1e-9)
+
+
+def test_a_given_sample_as_reference(short_searches):
+    X, Y, *_ = wave(40)
+    points = kcdo.QuasiRandomBox(-4.0, 4.0, n_nodes=64)
+    dist = auto(reference=points).fit(X, Y).conditional(X[:3])
+    assert np.isfinite(dist.mean()).all()
+
+
+def test_signed_densities_are_plain(short_searches):
+    X, Y, *_ = wave(40)
+    model = auto(positivity="signed").fit(X, Y)
+    assert model.report_.weights == {"plain": 1.0}
+    values = model.conditional(X).pdf(np.linspace(-4, 4, 200))
+    assert values.min() < 0.0
+
+
+@pytest.mark.parametrize(
+    ("combination", "weights"),
+    [
+        (PLAIN, {"plain": 1.0}),
+        (kcdo.Combination(0.0, 1.0, 0.0, 0.0), {"location_scale": 1.0}),
+        (kcdo.Combination(0.0, 0.0, 1.0, 0.0), {"residual_tail": 1.0}),
+        (kcdo.Combination(0.5, 0.25, 0.25, 0.0), None),
+    ],
+)
+def test_a_given_combination_is_kept(combination, weights, short_searches):
+    X, Y, *_ = wave(30)
+    model = auto(combination=combination).fit(X, Y)
+    expected = weights or {k: v for k, v in combination.fixed.items() if v > 0}
+    assert model.report_.weights == pytest.approx(expected)
+    dist = model.conditional(X)
+    assert np.corrcoef(dist.mean(), Y)[0, 1] > 0.5
+    np.testing.assert_allclose(dist.cdf([-1e6, 1e6]), [[0.0, 1.0]] * 30, atol=1e-9)
+
+
+def test_some_given_weights_leave_the_rest_to_the_data(short_searches):
+    X, Y, *_ = wave(30)
+    weights = auto(combination=kcdo.Combination(marginal_tail=0.3)).fit(X, Y).report_.weights
+    assert weights["marginal_tail"] == 0.3
+    assert sum(weights.values()) == pytest.approx(1.0)
+    with pytest.raises(kcdo.InvalidTypeError, match=r"combination must be a Combination; got 0\.5"):
+        auto(combination=0.5).fit(X, Y)
+
+
+def test_uncertain_inputs_widen_every_form(fitted):
+    mean = np.array([[0.3, 0.0]])
+    point, cloud = fitted.conditional(mean), fitted.conditional(kcdo.GaussianInput(mean, 0.3))
+    assert cloud.std()[0] > 1.5 * point.std()[0]
+    draws = np.random.default_rng(0).normal(mean, np.sqrt(0.3), size=(1, 400, 2))
+    sampled = fitted.conditional(kcdo.SampleInput(draws))
+    assert sampled.mean()[0] == pytest.approx(cloud.mean()[0], abs=0.12)
+    assert sampled.std()[0] == pytest.approx(cloud.std()[0], rel=0.1)
+
+
+# --- discrete, few and constant outputs
+
+
+def test_the_floor_of_discrete_outputs():
+    rng = np.random.default_rng(0)
+    smooth = rng.normal(size=400)
+    rounded = np.column_stack([smooth, np.round(smooth, 1), np.full(400, 3.0)])
+    with pytest.warns(kcdo.DiscreteOutputWarning, match="output 1 has only .* distinct values"):
+        floor = discrete_floor(np.column_stack([smooth, np.round(smooth), np.full(400, 3.0)]))
+    np.testing.assert_allclose(floor, [0.0, 1.0 / np.sqrt(12.0), 0.0])
+    fine = discrete_floor(rounded)  # 60 values of 400 rows: a floor, no warning
+    np.testing.assert_allclose(fine, [0.0, 0.1 / np.sqrt(12.0), 0.0])
+
+
+def test_the_spike_of_a_discrete_output_is_bounded():
+    X, Y, *_ = wave()
+    counts = np.round(2 * Y)
+    with pytest.warns(kcdo.DiscreteOutputWarning, match="has only .* Compare models by the CRPS"):
+        model = auto().fit(X[np.arange(160) % 80], counts[np.arange(160) % 80])
+    floor = 1.0 / np.sqrt(12.0)
+    assert model.report_.kernel_y.scale >= floor * (1 - 1e-9)
+    dist = model.conditional(X)
+    assert dist.std().min() > 0.9 * floor
+    assert dist.pdf(np.linspace(-6, 6, 1201)).max() < 4.0  # gap 1: a mass of 1 within a quarter
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 19])
+def test_a_handful_of_rows_is_fitted_by_the_rule(n):
+    X, Y, *_ = wave(n)
+    model, rule = auto().fit(X, Y), auto(selection="heuristic").fit(X, Y)
+    assert model.report_.weights == pytest.approx(
+        {"plain": n / (n + 1), "marginal_tail": 1 / (n + 1)}
+    )
+    assert model.report_.alpha == rule.report_.alpha
+    assert model.report_.loss is None
+    dist = model.conditional(X)
+    assert np.isfinite(dist.logpdf([0.0, 1e5])).all()
+    share = n / (n + 1)
+    np.testing.assert_allclose(
+        dist.mean(), share * rule.predict(X) + (1 - share) * Y.mean(), atol=1e-6
+    )
+
+
+def test_twenty_rows_are_enough(short_searches):
+    X, Y, *_ = wave(20)
+    model = auto().fit(X, Y)
+    assert len(model.report_.weights) == 4
+    assert np.isfinite(model.score(X, Y))
+
+
+def test_constant_outputs():
+    X = wave()[0]
+    model = auto().fit(X, np.full(80, 4.0))
+    np.testing.assert_allclose(model.predict(X[:3]), 4.0, atol=1e-3)
+    assert model.conditional(X[:3]).std().max() < 0.1
+    two = auto().fit(X, np.column_stack([np.full(80, 4.0), X[:, 0]]))
+    np.testing.assert_allclose(two.predict(X[:3])[:, 0], 4.0, atol=0.01)
+
+
+def test_constant_and_repeated_inputs(short_searches):
+    X, Y, *_ = wave(40)
+    same = auto().fit(np.ones((40, 2)), Y)
+    assert same.predict([[1.0, 1.0]])[0] == pytest.approx(Y.mean(), abs=0.3)
+    assert set(same.report_.importances.values()) == {0.0}
+    groups = auto().fit(X.round(), Y)
+    assert np.corrcoef(groups.predict(X), Y)[0, 1] > 0.6
+
+
+def test_an_output_without_noise(short_searches):
+    X = wave(40)[0]
+    model = auto().fit(X, X[:, 0])
+    np.testing.assert_allclose(model.predict(X), X[:, 0], atol=0.2)
+    assert np.isfinite(model.score(X, X[:, 0]))
+
+
+# --- weights of rows
+
+
+def test_rows_of_weight_zero_are_absent(short_searches):
+    X, Y, *_ = wave(45)
+    weights = np.ones(45)
+    weights[40:] = 0.0
+    weighted, kept = auto().fit(X, Y, weights), auto().fit(X[:40], Y[:40])
+    np.testing.assert_array_equal(weighted.predict(X), kept.predict(X))
+
+
+def test_only_ratios_of_weights_matter(short_searches):
+    X, Y, *_ = wave(40)
+    weights = np.random.default_rng(4).integers(1, 4, 40)
+    one, other = auto().fit(X, Y, weights), auto().fit(X, Y, 1e-3 * weights)
+    np.testing.assert_allclose(one.predict(X), other.predict(X), atol=1e-3)
+    assert one.report_.weights == pytest.approx(other.report_.weights, abs=1e-3)
+    twice, once = auto().fit(X, Y, np.full(40, 2)), auto().fit(X, Y)
+    np.testing.assert_allclose(twice.predict(X), once.predict(X), atol=1e-6)
+
+
+def test_rows_that_count_several_times_do_not_foretell_themselves(fresh):
+    """Counts as weights: neither spikes nor scales that memorise."""
+    X, Y, *_ = wave()
+    weights = np.random.default_rng(5).integers(1, 4, 80)
+    model = auto().fit(X, Y, weights)
+    assert model.report_.kernel_y.scale > 0.05
+    assert model.score(fresh[0], fresh[1]) > norm.logpdf(fresh[1], fresh[2], fresh[3]).mean() - 0.3
+
+
+def test_weights_move_the_answer(short_searches):
+    X, Y, *_ = wave(60)
+    mixed = np.where(np.arange(60) % 2, Y, Y + 4.0)
+    light, heavy = (
+        auto().fit(X, mixed, np.where(np.arange(60) % 2, 1.0, w)).predict(X).mean()
+        for w in (0.1, 10.0)
+    )
+    assert heavy - light > 2.0
+
+
+# --- models of other rows
+
+
+def test_a_refit_to_the_same_rows_is_the_same_model(fitted):
+    X, Y, *_ = wave()
+    again = fitted.refit(X, Y)
+    y = np.linspace(-3, 3, 20)
+    np.testing.assert_allclose(
+        again.conditional(X).pdf(y), fitted.conditional(X).pdf(y), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_a_refit_chooses_nothing(fitted, fresh, monkeypatch):
+    X, Y, *_ = wave()
+    before = fitted.predict(X)
+    monkeypatch.setattr("kcdo.tuning.search.minimise", None)
+    other = fitted.refit(X[:60], Y[:60])
+    assert other.report_.n_samples == 60
+    assert other.report_.kernel_x == fitted.report_.kernel_x
+    assert other.score(fresh[0], fresh[1]) > fitted.score(fresh[0], fresh[1]) - 0.3
+    np.testing.assert_array_equal(fitted.predict(X), before)  # the first model stays as it was
+
+
+def test_a_refit_of_a_plain_rule():
+    X, Y, *_ = wave(40)
+    rule = auto(selection="heuristic").fit(X, Y)
+    np.testing.assert_allclose(rule.refit(X, Y).predict(X), rule.predict(X), rtol=1e-9, atol=1e-12)
+
+
+# --- solvers, and what is done for many rows
+
+
+@pytest.mark.parametrize(
+    ("solver", "method"),
+    [(kcdo.Nystrom(25), "nystrom"), (kcdo.Iterative(), "iterative"), (kcdo.Exact(), "exact")],
+    ids=["nystrom", "iterative", "exact"],
+)
+def test_solvers_agree(solver, method, short_searches):
+    X, Y, *_ = wave(50)
+    exact = auto().fit(X, Y)
+    model = auto(solver=solver).fit(X, Y)
+    assert model.report_.method == method
+    tolerance = 0.1 if method == "nystrom" else 1e-4
+    np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=tolerance)
+
+
+def problem_of(n, solver=None, effort=None, seed=0, d=1):
+    X, Y, *_ = wave(n)
+    Y = np.column_stack([Y, X[:, 0] + 0.3 * Y])[:, :d]
+    wishes = Wishes(kcdo.Matern(smoothness=1.5), seed=seed)
+    return Problem(
+        wishes,
+        Rows(X, Y, np.ones(n)),
+        solver or kcdo.Exact(),
+        kcdo.Combination(),
+        "project",
+        np.zeros(d),
+        effort or Effort(steps=8),
+    )
+
+
+@pytest.mark.parametrize("solver", [kcdo.Exact(), kcdo.Nystrom(60)], ids=["exact", "nystrom"])
+def test_of_many_rows_few_learn_and_some_judge(monkeypatch, solver):
+    monkeypatch.setattr("kcdo.automatic.problem._ALL_ROWS", 100)
+    problem = problem_of(120, solver, Effort(rows=40, mean_rows=50, held_out=30, steps=5))
+    assert len(problem.few()) == 40
+    judged = problem.judges()
+    assert len(judged) == len(set(judged)) == 30
+    np.testing.assert_array_equal(judged, problem.judges())
+    means = mean_choices(problem)
+    plain = tuned_plain(problem, means, residual_sds(means[0], problem))
+    located = tuned_located(problem, means)
+    assert len(plain.rows) == 120
+    held_out = _held_out(problem, plain, located, judged)
+    Y = problem.rows.Y[judged]
+    for name in ("plain", "location_scale", "residual_tail"):
+        batch = held_out[name]
+        assert len(batch) == 30
+        assert np.mean(batch.logpdf_pairs(Y)) > -1.2
+    X, *_ = wave(120)
+    location, _ = located.model.map(X)
+    assert np.abs(location[:, 0] - 2 * np.sin(X[:, 0])).mean() < 0.2
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_held_out_densities_of_the_plain_form_are_those_of_a_refit(d):
+    problem = problem_of(30, effort=Effort(steps=2), d=d)
+    means = mean_choices(problem)
+    plain = tuned_plain(problem, means, residual_sds(means[0], problem))
+    judged, rows = np.array([4, 17, 29]), problem.rows
+    found = plain.held_out(judged)
+    points = rows.Y[:7]
+    for i, row in enumerate(judged):
+        others = rows.take(np.setdiff1d(np.arange(30), [row]))
+        alpha = plain.choice.alpha * 30 / 29  # the same ridge
+        system = ExactSystem(plain.choice.kernel, Groups.of(others.X), alpha)
+        operator = DensityOperator.exact(system, plain.operator.output, others.Y, "project")
+        expected = operator.batch(rows.X[row : row + 1]).pdf(points)[0]
+        # the marginal, which answers where no row is near, still knows the row
+        np.testing.assert_allclose(found.pdf(points)[i], expected, atol=2e-3 * expected.max())
+
+
+def test_folds_hold_out_every_row_once(monkeypatch):
+    """K-fold densities of a row do not know its output: changing it changes nothing."""
+    monkeypatch.setattr("kcdo.automatic.fit._MANY_FOLDS", 5)
+    problem = problem_of(30, effort=Effort(steps=1))
+    means = mean_choices(problem)
+    plain = tuned_plain(problem, means, residual_sds(means[0], problem))
+    located = tuned_located(problem, means)
+    every = np.arange(30)
+    first = _held_out(problem, plain, located, every)
+    outputs = problem.rows.Y.copy()
+    outputs[11] += 3.0
+    moved = type(problem)(
+        problem.wishes,
+        problem.rows.with_outputs(outputs),
+        problem.solver,
+        problem.combination,
+        problem.positivity,
+        problem.floor,
+        problem.effort,
+    )
+    second = _held_out(moved, plain, located, every)
+    y = np.linspace(-3, 3, 30)[:, None]
+    for name, batch in first.items():
+        difference = np.abs(batch.pdf(y) - second[name].pdf(y)).max(axis=1)
+        assert difference[11] < 1e-12
+        assert difference.max() > 1e-3
+
+
+def test_the_fit_is_a_function_of_rows_and_wishes(short_searches):
+    X, Y, *_ = wave(30)
+    rows = Rows(X, Y[:, None], np.ones(30))
+    fit = automatic_fit(Wishes(kcdo.Gaussian()), rows, kcdo.Exact(), kcdo.Combination(), "project")
+    assert fit.chosen.weights == fit.operator.weights
+    assert fit.chosen.plain.alpha == fit.system.alpha
+    assert fit.importances.shape == (2,)
+    np.testing.assert_array_equal(fit.chosen.floor, [0.0])
