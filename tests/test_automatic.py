@@ -575,3 +575,29 @@ def test_the_fit_is_a_function_of_rows_and_wishes(short_searches):
     assert fit.chosen.plain.alpha == fit.system.alpha
     assert fit.importances.shape == (2,)
     np.testing.assert_array_equal(fit.chosen.floor, [0.0])
+
+
+# --- streams
+
+
+def test_a_stream_chooses_its_parameters(fresh):
+    X, Y, *_ = wave(120)
+    chunks = [(X[:70], Y[:70]), (X[70:], Y[70:])]
+    options = dict(solver=kcdo.Nystrom(60))
+    model = auto(**options).fit(chunks)
+    rule = auto(**options, selection="heuristic").fit(chunks)
+    assert (model.report_.method, model.report_.n_samples) == ("nystrom", 120)
+    assert model.score(*fresh[:2]) > rule.score(*fresh[:2]) + 0.1
+    assert model.report_.kernel_x.scale[1] > 5 * model.report_.kernel_x.scale[0]
+    more = auto(**options).partial_fit(*chunks[0]).partial_fit(*chunks[1])
+    assert more.report_.n_samples == 120
+    assert more.score(*fresh[:2]) > rule.score(*fresh[:2])
+
+
+def test_a_stream_keeps_what_is_given(short_searches):
+    X, Y, *_ = wave(60)
+    model = auto(solver=kcdo.Nystrom(30), alpha=0.02, alpha_prime=0.3).partial_fit(X, Y)
+    assert model.report_.alpha == 0.02
+    assert model.report_.alpha_prime == pytest.approx(0.3)
+    few = auto(solver=kcdo.Nystrom(5)).partial_fit(X[:10], Y[:10])
+    assert np.isfinite(few.predict(X)).all()

@@ -99,3 +99,43 @@ def test_a_model_of_other_rows_keeps_no_sums_of_the_first():
     with pytest.warns(kcdo.KcdoWarning, match="starts anew"):
         other.partial_fit(X, Y)
     assert other.report_.n_samples == 80
+
+
+@pytest.mark.parametrize(
+    ("support", "message"),
+    [
+        (5, r"support must be \(lower, upper\), or one such pair for each of 2 outputs; got 5"),
+        ("ab", "one such pair for each of 2 outputs; got 'ab'"),
+        ((0.0, 1.0, 2.0), "one such pair for each of 2 outputs"),
+        ([(0.0, 1.0)], "one such pair for each of 2 outputs"),
+        ([(0.0, 1.0), (0.0, 1.0, 2.0)], "one such pair for each of 2 outputs"),
+        ((1.0, 0.0), "bounds must be finite, lower below upper; got 1.0 and 0.0"),
+        ((np.nan, None), "a bound must be finite; got nan"),
+    ],
+)
+def test_bounds_that_make_no_sense(support, message):
+    with pytest.raises(kcdo.InvalidInputError, match=message):
+        transform_for(support, np.array([[0.2, 0.4], [0.5, 0.6]]))
+
+
+def test_bounds_in_every_form():
+    Y = np.array([[0.2, 0.4], [0.5, 0.6]])
+    both = Columns((Between(0.0, 1.0), Between(0.0, 1.0)))
+    for support in ((0, 1), [0.0, 1.0], np.array([0, 1]), [(0, 1), (0, 1)], np.array([[0, 1]] * 2)):
+        assert transform_for(support, Y) == both
+    assert transform_for((-np.inf, np.inf), Y) == transform_for((None, None), Y)
+    assert transform_for((0, np.inf), Y) == transform_for((0, None), Y)
+
+
+@pytest.mark.parametrize("support", [(0.0, 1.0), (None, 1.0)])
+def test_a_whole_distribution_lies_within_its_bounds(support):
+    X, _ = data()
+    Y = 1.0 / (1.0 + np.exp(2.0 - 4.0 * X[:, 0] - np.random.default_rng(0).normal(size=len(X))))
+    dist = model(support=support).fit(X, Y).conditional([[0.1], [0.5], [0.9]])
+    np.testing.assert_allclose(dist.cdf([1.0]), 1.0, atol=1e-12)
+    np.testing.assert_array_equal(dist.pdf([-1e-9, 1.0 + 1e-9])[:, 1], 0.0)
+    inside = np.linspace(support[0] if support[0] is not None else -2.0, 1.0, 20001)[1:-1]
+    mass = dist.pdf(inside).sum(axis=1) * (inside[1] - inside[0])
+    np.testing.assert_allclose(mass, 1.0, atol=0.02)
+    assert np.all(dist.quantile(0.999) < 1.0)
+    assert np.all(np.diff(dist.mean()) > 0.1)
