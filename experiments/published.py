@@ -2,8 +2,8 @@
 
 p̂(·|x') = Σ_j β_j ℓ(z_j, ·) with β ∝ (L_Z + α'I)⁻² L_ZY (K_X + NαI)⁻¹ k(X, x'), nodes evenly from
 edge to edge, α = α' = max(M^{-1/2}, N^{-1}), β divided by its sum. What the bumps carry beyond the
-box is lost, and β has both signs, so that p̂ is in general no density on the box; the library's
-``selection="paper"`` makes it one, with the same parameters.
+box is lost, and β has both signs, so that p̂ is in general no density on the box. With ``on_box``
+the values at the nodes are normalised instead, as ``selection="paper"`` does, and stay signed.
 """
 
 from collections.abc import Callable
@@ -50,13 +50,16 @@ class Published:
     output_scale : function of the grid of N nodes
         The scale of the Gaussian output kernel.
     scheme : Scheme
-        α = α' from the numbers of rows and nodes.
+        α from the numbers of rows and nodes; α' is always the printed one.
+    on_box : bool
+        Normalise on the box rather than the sum of β; moments only.
     """
 
     box: tuple[ArrayLike, ArrayLike] | None = None
     input_kernel: Callable[[Array], Kernel] = laplace_median
     output_scale: Callable[[Grid], Array] = node_median
     scheme: Scheme = field(default_factory=PrintedScheme)
+    on_box: bool = False
 
     def fit(self, X: Array, Y: Array) -> Self:
         """Learn from rows of inputs and outputs."""
@@ -66,9 +69,11 @@ class Published:
         printed = self._grid(Y, side)
         scale = tuple(np.atleast_1d(self.output_scale(printed)).tolist())
         kernel = DensityKernel(kcdo.Gaussian(scale), Y.shape[1])
-        alpha = self.scheme(len(X), printed.n_nodes)
+        alpha, alpha_prime = (
+            scheme(len(X), printed.n_nodes) for scheme in (self.scheme, PrintedScheme())
+        )
         # the paper's L_Z has no weights and its ℓ no constant
-        ridge = alpha * printed.cell_volume / kernel.integral
+        ridge = alpha_prime * printed.cell_volume / kernel.integral
         grid = self._grid(Y, min(side, _MOST_NODES)) if Y.shape[1] == 1 else printed
         self._output = Reconstruction(grid, kernel, ridge, PrintedForm())
         self._system = ExactSystem(self.input_kernel(X), Groups.of(X), alpha)
@@ -82,21 +87,25 @@ class Published:
 
     def conditional(self, X: Array) -> "PublishedPredictive":
         """The estimates given each row."""
-        parts = [self._beta(X[i : i + _QUERIES]) for i in range(0, len(X), _QUERIES)]
-        return PublishedPredictive(np.concatenate(parts), self._output, self._flat)
+        parts = [self._expanded(X[i : i + _QUERIES]) for i in range(0, len(X), _QUERIES)]
+        return PublishedPredictive(np.concatenate(parts), self._output, self._flat, self.on_box)
 
-    def _beta(self, X: Array) -> Array:
-        beta = self._output.expansion(self._system.section(X) @ self._coefficients)
-        return beta / beta.sum(axis=1, keepdims=True)
+    def _expanded(self, X: Array) -> Array:
+        """β, or with ``on_box`` the masses of the nodes, (Q, M), with sum 1."""
+        embedded = self._system.section(X) @ self._coefficients
+        expand = self._output.reconstruct if self.on_box else self._output.expansion
+        found = expand(embedded)
+        return found / found.sum(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)
 class PublishedPredictive:
-    """Σ_j β_j ℓ(z_j, ·) for every query."""
+    """Σ_j β_j ℓ(z_j, ·) for every query; with ``on_box`` β are masses of the nodes."""
 
     beta: Array  # (Q, M)
     output: Reconstruction
     flat: bool
+    on_box: bool
 
     def pdf(self, y: ArrayLike) -> Array:
         """Values of every estimate at every point, (Q, G); they may be negative."""
@@ -110,10 +119,10 @@ class PublishedPredictive:
         return self._shaped(self.beta @ self.output.measure.nodes)
 
     def std(self) -> Array:
-        """Square roots of Σβz² - mean² + scale²; NaN where that is negative."""
+        """Square roots of Σβz² - mean² + the kernel's variance; NaN where that is negative."""
         second = self.beta @ self.output.measure.nodes**2
         mean = self.beta @ self.output.measure.nodes
-        variance = second - mean**2 + self.output.kernel.scales**2
+        variance = second - mean**2 + (0.0 if self.on_box else self.output.kernel.scales**2)
         return self._shaped(np.sqrt(np.where(variance > 0, variance, np.nan)))
 
     def _shaped(self, values: Array) -> Array:

@@ -6,11 +6,17 @@ puts the tables of a finished run into the documentation page.
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import lru_cache, partial
+from multiprocessing import get_context
 from pathlib import Path
 
+from threadpoolctl import threadpool_limits
+
 from experiments.pages import replace_table
-from experiments.runner import Options, Results, carry_out
+from experiments.runner import Options, Record, Results, Task, carry_out, run_task
 from experiments.studies import STUDIES
 from kcdo.errors import DataNotFoundError, InvalidInputError
 
@@ -18,21 +24,49 @@ NAMES = (*STUDIES, "all")
 
 
 def reproduce(
-    name: str, options: Options, out: Path, say: Callable[[str], None]
+    name: str, options: Options, out: Path, say: Callable[[str], None], jobs: int = 1
 ) -> dict[str, Results]:
     """Run one experiment, or all that the data at hand allow; return the results of each."""
     if name not in NAMES:
         raise InvalidInputError(f"no experiment {name!r}; there are {', '.join(NAMES)}.")
-    chosen: Sequence[str] = list(STUDIES) if name == "all" else [name]
     found = {}
-    for each in chosen:
+    for each in STUDIES if name == "all" else [name]:
+        folder = (out / each).resolve()
+        run_all = partial(in_processes, each, options, folder, jobs) if jobs > 1 else None
         try:
-            found[each] = carry_out(STUDIES[each], options, out / each, say)
+            found[each] = carry_out(STUDIES[each], options, folder, say, run_all)
         except DataNotFoundError as error:
             if name != "all":
                 raise
             say(f"{each}: left out: {error}")
     return found
+
+
+def in_processes(
+    name: str, options: Options, folder: Path, jobs: int, tasks: list[Task]
+) -> Iterator[Record]:
+    """Run tasks in several processes and yield their records as they come."""
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _limit_threads, (threads,)) as pool:
+        futures = [pool.submit(_run_by_key, name, options, folder, task.key) for task in tasks]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _limit_threads(threads: int) -> None:
+    threadpool_limits(threads)
+
+
+def _run_by_key(name: str, options: Options, folder: Path, key: str) -> Record:
+    return run_task(name, _tasks(name, options)[key], folder)
+
+
+@lru_cache(maxsize=1)
+def _tasks(name: str, options: Options) -> dict[str, Task]:
+    return {task.key: task for task in STUDIES[name].tasks(options)}
 
 
 def main() -> None:

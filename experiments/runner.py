@@ -11,7 +11,7 @@ import re
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -121,18 +121,24 @@ class Results:
         return None
 
 
-def carry_out(study: Study, options: Options, folder: Path, say: Callable[[str], None]) -> Results:
-    """Run what is missing, then write results, table and figures."""
+def carry_out(
+    study: Study,
+    options: Options,
+    folder: Path,
+    say: Callable[[str], None],
+    run_all: Callable[[list[Task]], Iterator[Record]] | None = None,
+) -> Results:
+    """Run what is missing, one by one or as ``run_all`` does; write results and figures."""
     folder.mkdir(parents=True, exist_ok=True)
     tasks = study.tasks(options)
     done = {_key(r) for r in read_lines(folder / "runs.jsonl") if "scores" in r}
-    open_tasks = [task for task in tasks if task.key not in done]
-    if len(open_tasks) < len(tasks):
-        say(f"{study.name}: {len(tasks) - len(open_tasks)} of {len(tasks)} runs are there")
-    for number, task in enumerate(open_tasks, start=1):
-        record = run_task(study.name, task, folder)
+    left = [task for task in tasks if task.key not in done]
+    if len(left) < len(tasks):
+        say(f"{study.name}: {len(tasks) - len(left)} of {len(tasks)} runs are there")
+    one_by_one = (run_task(study.name, task, folder) for task in left)
+    for number, record in enumerate(run_all(left) if run_all else one_by_one, start=1):
         append_line(folder / "runs.jsonl", record)
-        say(f"{study.name} {number}/{len(open_tasks)}  {_summary(record)}")
+        say(f"{study.name} {number}/{len(left)}  {_summary(record)}")
     results = Results(folder, tasks)
     write_results(study, options, results)
     return results

@@ -22,7 +22,7 @@ Array = NDArray[np.floating]
 
 JOINT = "Caltrans, both sensors"
 SHAPE = "generated, PEMS-SF shape"
-_QUICK_WEEKS = 24
+_QUICK_WEEKS, _QUICK_JOINT_WEEKS = 12, 6
 _TRAIN_DAYS, _TEST_DAYS = 32, 20  # of each day of the week, as in the paper
 
 
@@ -84,14 +84,15 @@ def _is_there(load: Callable[[], Traffic]) -> bool:
 
 
 def _loaders(options: Options) -> dict[str, Callable[[], Traffic]]:
-    home, weeks = options.data, _QUICK_WEEKS if options.quick else None
+    home = options.data
+    weeks, joint_weeks = (_QUICK_WEEKS, _QUICK_JOINT_WEEKS) if options.quick else (None, None)
     return {
         "Caltrans, sensor_0": lambda: _caltrans(home, 0, weeks),
         "Caltrans, sensor_861": lambda: _caltrans(home, 1, weeks),
         "Metro Interstate": lambda: _halves(fetch_metro_interstate(data_home=home)),
         "Dodgers loop": lambda: _halves(fetch_dodgers_loop(data_home=home)),
         "PEMS-SF": lambda: balanced(fetch_pems_sf(data_home=home, download_if_missing=False)),
-        JOINT: lambda: _caltrans(home, slice(None), weeks),
+        JOINT: lambda: _caltrans(home, slice(None), joint_weeks),
     }
 
 

@@ -41,6 +41,7 @@ def reproduce(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for results; a stopped run goes on there.")
     ] = Path("kcdo-reproduction"),
+    jobs: Annotated[int, typer.Option(help="Processes side by side.", min=1)] = 2,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -56,7 +57,7 @@ def reproduce(
             known = ", ".join(experiments.NAMES)
             raise UsageError(f"no experiment {experiment!r}; there are {known}.")
         options = _experiments("experiments.runner").Options(quick, seeds, data)
-        found = experiments.reproduce(experiment, options, out, talk.note)
+        found = experiments.reproduce(experiment, options, out, talk.note, jobs)
         talk.result("\n\n".join(map(_text, found.values())), _data(found))
 
 
