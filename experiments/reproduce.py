@@ -9,6 +9,7 @@ import argparse
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache, partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -18,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from experiments.pages import replace_table
 from experiments.runner import Options, Record, Results, Task, carry_out, run_task
 from experiments.studies import STUDIES
-from kcdo.errors import DataNotFoundError, InvalidInputError
+from kcdo.errors import DataNotFoundError, InvalidInputError, KcdoError
 
 NAMES = (*STUDIES, "all")
 
@@ -52,6 +53,11 @@ def in_processes(
         try:
             for future in as_completed(futures):
                 yield future.result()
+        except BrokenProcessPool as error:
+            raise KcdoError(
+                "a process of the experiments was ended from outside, perhaps for lack of memory: "
+                "run again to go on where it was, or with --jobs 1."
+            ) from error
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -67,7 +67,7 @@ class Task:
 class Study:
     """An experiment: what to run, and how to show it.
 
-    ``missing`` says why a part cannot be run here, as data that are not there.
+    ``missing`` says which parts cannot be run here, for lack of data.
     """
 
     name: str
@@ -130,6 +130,8 @@ def carry_out(
 ) -> Results:
     """Run what is missing, one by one or as ``run_all`` does; write results and figures."""
     folder.mkdir(parents=True, exist_ok=True)
+    for reason in study.missing(options):
+        say(f"{study.name}: left out: {reason}")
     tasks = study.tasks(options)
     done = {_key(r) for r in read_lines(folder / "runs.jsonl") if "scores" in r}
     left = [task for task in tasks if task.key not in done]

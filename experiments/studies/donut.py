@@ -149,7 +149,8 @@ def table(results: Results) -> str:
             beside = f"{published[0]:.3f} / {published[1]:.3f}" if published else "–"
             count = str(len(results.of(problem, name)))
             body.append([name, count, *(c[i] for c in cells), *([beside] if ours else [])])
-        n = 50 * results.of(problem, names[0])[0]["settings"]["n_per_mean"]
+        sizes = [r["settings"] for r in results.records if r["problem"] == problem]
+        n = SETTINGS[0].donut.n_means * sizes[0]["n_per_mean"]
         title = f"**{problem}**, N = {n}: {DESCRIPTIONS[problem]}"
         parts.append(f"{title}\n\n{markdown_table(header, body)}")
     return "\n\n".join(parts)

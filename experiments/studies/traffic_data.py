@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -89,21 +90,29 @@ def _loaders(options: Options) -> dict[str, Callable[[], Traffic]]:
     return {
         "Caltrans, sensor_0": lambda: _caltrans(home, 0, weeks),
         "Caltrans, sensor_861": lambda: _caltrans(home, 1, weeks),
-        "Metro Interstate": lambda: _halves(fetch_metro_interstate(data_home=home)),
-        "Dodgers loop": lambda: _halves(fetch_dodgers_loop(data_home=home)),
-        "PEMS-SF": lambda: balanced(fetch_pems_sf(data_home=home, download_if_missing=False)),
+        "Metro Interstate": lambda: _whole(_read(fetch_metro_interstate, home)),
+        "Dodgers loop": lambda: _whole(_read(fetch_dodgers_loop, home)),
+        "PEMS-SF": lambda: balanced(_read(fetch_pems_sf, home, download_if_missing=False)),
         JOINT: lambda: _caltrans(home, slice(None), joint_weeks),
     }
 
 
+@lru_cache(maxsize=8)
+def _read(fetch: Callable[..., Any], home: Path | None, **options: Any) -> Any:
+    return fetch(data_home=home, **options)
+
+
 def _caltrans(home: Path | None, sensor: Any, weeks: int | None) -> Traffic:
-    data = fetch_caltrans_hourly(data_home=home)
-    data.target = data.target[:, sensor]
-    return _halves(data, None if weeks is None else weeks * 7 * 24)
+    data = _read(fetch_caltrans_hourly, home)
+    n = None if weeks is None else weeks * 7 * 24
+    return _halves(data.data[:n], data.target[:n, sensor], data.train[:n])
 
 
-def _halves(data: Any, n: int | None = None) -> Traffic:
-    X, Y, train = data.data[:n], data.target[:n], data.train[:n]
+def _whole(data: Any) -> Traffic:
+    return _halves(data.data, data.target, data.train)
+
+
+def _halves(X: Array, Y: Array, train: NDArray[np.bool_]) -> Traffic:
     return Traffic(X[train], Y[train], X[~train], Y[~train])
 
 

@@ -1,0 +1,205 @@
+"""The paper's experiments in their quick sizes: orderings and ranges.
+
+``kcdo reproduce all --quick`` is run once, as a process. Parts whose data are missing are skipped,
+and methods whose packages are.
+"""
+
+import json
+import os
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from command_line import finish, start
+
+from experiments.rows import DEFAULT, GP, HEURISTIC, KDE, LSCDE, MAF, PAPER, PAPER_WEAK, REALNVP
+from experiments.runner import Results
+from experiments.studies import embeddings as recovering
+from experiments.studies.donut import SETTINGS, ZERO
+from experiments.studies.herding import HERDING
+from experiments.studies.terrain import NEIGHBOUR, PROBLEM
+from experiments.studies.traffic import GROUPS
+from experiments.studies.traffic_data import JOINT, SHAPE
+
+pytestmark = pytest.mark.slow
+
+SENSOR = "Caltrans, sensor_861"
+AUTHORS, TEXT = (setting.name for setting in SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Results of the quick run; of the donut and the embeddings alone where there are no data."""
+    out = tmp_path_factory.mktemp("reproduction")
+    names = ["all"] if os.environ.get("KCDO_DATA") else ["donut", "embeddings"]
+    for name in names:
+        result = finish(start("reproduce", name, "--quick", "--out", out), timeout=900)
+        assert result.returncode == 0, result.stderr
+    return out
+
+
+def results_of(folder, name):
+    if not (folder / name / "results.json").exists():
+        pytest.skip(f"no data for {name}: KCDO_DATA does not name their folder")
+    return Results(folder / name)
+
+
+@pytest.fixture(scope="module")
+def donut(folder):
+    return results_of(folder, "donut")
+
+
+@pytest.fixture(scope="module")
+def terrain(folder):
+    return results_of(folder, "terrain")
+
+
+@pytest.fixture(scope="module")
+def traffic(folder):
+    return results_of(folder, "traffic")
+
+
+@pytest.fixture(scope="module")
+def embeddings(folder):
+    return results_of(folder, "embeddings")
+
+
+def score(results, problem, method, name):
+    (value,) = results.values(problem, method, name)
+    return value
+
+
+def flows():
+    return [REALNVP, MAF] if find_spec("flowjax") else []
+
+
+def test_nothing_failed(folder):
+    for path in folder.glob("*/results.json"):
+        for run in json.loads(path.read_text())["runs"]:
+            assert "error" not in run, run
+            assert "scores" in run or "kcdo[rivals]" in run["skipped"], run
+
+
+@pytest.mark.parametrize("name", ["donut", "terrain", "traffic", "embeddings"])
+def test_tables_and_figures_are_there(folder, name):
+    results_of(folder, name)
+    pictures = sorted((folder / name).glob("*.png"))
+    assert pictures
+    assert all(p.with_suffix(".pdf").stat().st_size > 5000 for p in pictures)
+    lines = (folder / name / "table.md").read_text().splitlines()
+    assert len([line for line in lines if line.startswith("| ")]) > 10
+
+
+def test_the_paper_row_of_the_donut_is_near_the_zero_function(donut):
+    """At x = 1, where the published median is 0.040 and the zero function scores 0.039."""
+    assert 0.027 < score(donut, AUTHORS, PAPER, "joint, x = 1") < 0.050
+    assert score(donut, AUTHORS, ZERO, "joint, x = 1") == pytest.approx(0.0387, abs=1e-3)
+    assert score(donut, AUTHORS, PAPER, "conditional, x = 0") > 0.06
+
+
+@pytest.mark.parametrize("place", ["x = 1", "x = 0"])
+def test_the_default_beats_gp_heuristic_and_zero_on_the_donut(donut, place):
+    name = f"conditional, {place}"
+    default = score(donut, TEXT, DEFAULT, name)
+    for other in (PAPER, HEURISTIC, GP, ZERO):
+        assert default < score(donut, TEXT, other, name), other
+
+
+def test_the_default_beats_the_flows_where_the_donut_has_two_parts(donut):
+    if not flows():
+        pytest.skip('flowjax is missing: pip install "kcdo[rivals]"')
+    name = "conditional, x = 0"
+    assert all(score(donut, TEXT, DEFAULT, name) < score(donut, TEXT, f, name) for f in flows())
+
+
+def test_the_default_follows_the_terrain(terrain):
+    """Every third point of both axes: a nearest neighbour is wrong by a sixth."""
+    for name in ("SMAE, centred", "SMAE, uncentred"):
+        default = score(terrain, PROBLEM, DEFAULT, name)
+        for other in (PAPER, PAPER_WEAK, HEURISTIC, LSCDE, KDE, NEIGHBOUR, *flows()):
+            assert default < score(terrain, PROBLEM, other, name), (name, other)
+        assert default < 1.05 * score(terrain, PROBLEM, GP, name)
+    assert score(terrain, PROBLEM, DEFAULT, "SMAE, centred") < 0.07
+
+
+def test_the_default_has_the_best_density_of_the_terrain(terrain):
+    default = score(terrain, PROBLEM, DEFAULT, "log score")
+    for other in (HEURISTIC, GP, LSCDE, KDE, *flows()):
+        assert default > score(terrain, PROBLEM, other, "log score"), other
+
+
+def test_the_centred_error_of_the_terrain_is_five_times_the_other(terrain):
+    ratio = score(terrain, PROBLEM, DEFAULT, "SMAE, centred")
+    ratio /= score(terrain, PROBLEM, DEFAULT, "SMAE, uncentred")
+    assert 4 < ratio < 6
+
+
+def test_traffic_means(traffic):
+    """Six training weeks; smoothing helps a little beside the statistics of each hour."""
+    default = score(traffic, SENSOR, DEFAULT, "mean, held-out")
+    for other in (PAPER, HEURISTIC, LSCDE, GROUPS, *flows()):
+        assert default < score(traffic, SENSOR, other, "mean, held-out"), other
+
+
+def test_traffic_sds(traffic):
+    default = score(traffic, SENSOR, DEFAULT, "sd, held-out")
+    for other in (PAPER, HEURISTIC, GP, LSCDE, KDE, *flows()):
+        assert default < score(traffic, SENSOR, other, "sd, held-out"), other
+
+
+def test_training_days_flatter(traffic):
+    """Against training statistics those of each group are perfect, and the others look better."""
+    assert score(traffic, SENSOR, GROUPS, "mean, training") == 0
+    for method in (DEFAULT, PAPER_WEAK):
+        for what in ("mean", "sd"):
+            training = score(traffic, SENSOR, method, f"{what}, training")
+            assert training < score(traffic, SENSOR, method, f"{what}, held-out")
+
+
+@pytest.mark.parametrize("method", [HEURISTIC, DEFAULT])
+def test_the_joint_density_of_two_sensors_beats_the_product_of_its_marginals(traffic, method):
+    joint = score(traffic, JOINT, method, "joint")
+    assert joint > score(traffic, JOINT, method, "product of its marginals")
+
+
+def test_a_fit_of_generated_traffic_takes_a_fraction_of_a_minute(traffic):
+    assert score(traffic, SHAPE, HEURISTIC, "fit seconds") < 5
+    assert score(traffic, SHAPE, DEFAULT, "mean, truth") < 0.2
+    assert score(traffic, SHAPE, DEFAULT, "mean, truth") < score(
+        traffic, SHAPE, HEURISTIC, "mean, truth"
+    )
+
+
+PROBLEMS = list(recovering.problems(quick=True))
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_the_reconstruction_sharpens_the_embedding(embeddings, problem):
+    errors = [
+        score(embeddings, problem, m, recovering.ERROR)
+        for m in (recovering.CHOSEN, recovering.FIXED, recovering.EMBEDDING)
+    ]
+    assert errors == sorted(errors)
+    assert score(embeddings, problem, recovering.BEST, recovering.ERROR) <= errors[0]
+    assert errors[0] < 1.1 * score(embeddings, problem, recovering.KDE_CHOSEN, recovering.ERROR)
+
+
+def test_a_preimage_needs_the_right_family(embeddings):
+    """It leads where the family is right and easy to fit, and fails on the claw and the donut."""
+    assert score(embeddings, "two bumps", recovering.PREIMAGE_TRUE, recovering.ERROR) < 0.2
+    for problem in ("claw", "donut, (x, y)"):
+        chosen = score(embeddings, problem, recovering.CHOSEN, recovering.ERROR)
+        for method in (recovering.PREIMAGE_TRUE, recovering.PREIMAGE_OTHER):
+            assert chosen < score(embeddings, problem, method, recovering.ERROR)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_super_samples_approach_the_embedding_like_one_over_n(embeddings, problem):
+    (record,) = embeddings.of(problem, HERDING)
+    scores = record["scores"]
+    assert -1.15 < scores["slope, herding"] < -0.8
+    assert -0.65 < scores["slope, draws"] < -0.4
+    ten = scores["n"].index(10)
+    herded, drawn = (np.array(scores[f"distance, {kind}"]) for kind in ("herding", "draws"))
+    assert np.all(herded[ten:] < 0.6 * drawn[ten:])
+    assert scores["error, herding"][ten] < scores["error, draws"][ten]
