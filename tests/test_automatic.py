@@ -499,13 +499,14 @@ def problem_of(n, solver=None, effort=None, seed=0, d=1):
 
 
 @pytest.mark.parametrize("solver", [kcdo.Exact(), kcdo.Nystrom(60)], ids=["exact", "nystrom"])
-def test_of_many_rows_few_learn_and_some_judge(monkeypatch, solver):
-    monkeypatch.setattr("kcdo.automatic.problem._ALL_ROWS", 100)
-    problem = problem_of(120, solver, Effort(rows=40, mean_rows=50, held_out=30, steps=5))
+def test_of_many_rows_few_learn_and_some_judge(solver):
+    effort = Effort(race_rows=30, rows=40, last_rows=50, held_out=30, race_steps=5, steps=5)
+    problem = problem_of(120, solver, effort)
     assert len(problem.few()) == 40
-    judged = problem.judges()
+    judged = problem.judges(100)
     assert len(judged) == len(set(judged)) == 30
-    np.testing.assert_array_equal(judged, problem.judges())
+    np.testing.assert_array_equal(judged, problem.judges(100))
+    np.testing.assert_array_equal(problem.judges(120), np.arange(120))
     means = mean_choices(problem)
     plain = tuned_plain(problem, means, residual_sds(means[0], problem))
     located = tuned_located(problem, means)

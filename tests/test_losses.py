@@ -16,7 +16,7 @@ from kcdo.linalg import (
     SpectralCutoff,
     Tikhonov,
 )
-from kcdo.measures import QuasiRandomBox, Sample, UniformBox
+from kcdo.measures import Grid, QuasiRandomBox, Sample, UniformBox
 from kcdo.reconstruction import Reconstruction
 from kcdo.systems import Groups
 from kcdo.tuning import (
@@ -24,6 +24,7 @@ from kcdo.tuning import (
     CdeLoss,
     CrpsLoss,
     ExactSmoother,
+    FilterLoss,
     FixedSmoother,
     HeldOutLoss,
     LogScore,
@@ -31,6 +32,7 @@ from kcdo.tuning import (
     NystromSmoother,
     OutputFamily,
     Scoring,
+    node_shares,
     scale_per_length,
 )
 from kcdo.tuning.losses import positive_density
@@ -217,6 +219,56 @@ def test_filtered_outputs_are_the_reconstruction(measure, filter, kernel):
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8 * np.abs(expected).max())
 
 
+GRIDS = {name: measure for name, measure in measures().items() if isinstance(measure, Grid)}
+EACH_GRID = pytest.mark.parametrize("grid", GRIDS.values(), ids=GRIDS)
+
+
+@EACH_GRID
+@pytest.mark.parametrize("filter", [Tikhonov(), IteratedTikhonov(3), PrintedForm()], ids=repr)
+@pytest.mark.parametrize("kernel", [Gaussian(), Laplace()], ids=repr)
+def test_outputs_on_the_nodes_need_no_embeddings(grid, filter, kernel):
+    """Densities and slopes are those of the plain formula, with the nodes as outputs."""
+    d = grid.dim
+    family = OutputFamily(grid, kernel, np.array([0.8, 1.3])[:d], filter)
+    lengths = np.log([0.4, 0.5])[:d]
+    plain, binned = family.at(grid.nodes, lengths, -1.0), family.binned(lengths, -1.0)
+    rng = np.random.default_rng(0)
+    weights, G = rng.normal(size=(2, 3, grid.n_nodes))
+    expected = plain.reconstruct(weights @ plain.embeddings)
+    found = binned.densities(weights)
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
+    pulled = plain.pull_parameters(weights.T @ plain.pull_embeddings(G))
+    slopes, ridge_slope = binned.pull(G)
+    np.testing.assert_allclose(slopes, pulled[0], rtol=1e-7, atol=1e-8 * np.abs(slopes).max())
+    assert ridge_slope == pytest.approx(pulled[1], rel=1e-7, abs=1e-8 * np.abs(slopes).max())
+
+
+@EACH_GRID
+def test_cubic_shares_embed_as_the_outputs_do(grid):
+    rng = np.random.default_rng(1)
+    inside = rng.uniform(grid.lower + grid.spacing, grid.upper - grid.spacing, (9, grid.dim))
+    shares = node_shares(grid, inside)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    np.testing.assert_allclose(shares @ grid.nodes**3, inside**3, atol=1e-9)  # exact for cubics
+    kernel = DensityKernel(Gaussian(tuple(2.0 * grid.spacing)), grid.dim)
+    expected = kernel.block(inside, grid.nodes)
+    found = shares @ kernel.block(grid.nodes, grid.nodes)
+    assert np.abs(found - expected).max() < 5e-3 * expected.max()
+    assert node_shares(grid, inside + 100.0) is None
+
+
+@pytest.mark.parametrize("loss", [LogScore(), CdeLoss()], ids=repr)
+@EACH_GRID
+def test_gradients_of_the_filter_alone(grid, loss):
+    rng = np.random.default_rng(2)
+    Y = outputs(grid.dim, 5)
+    family = OutputFamily(grid, Gaussian(), np.full(grid.dim, 0.8), Tikhonov())
+    weights = rng.dirichlet(np.ones(grid.n_nodes), size=5)
+    objective = FilterLoss(weights, family, Scoring(grid, Y, np.ones(5), family.shape), loss)
+    theta = np.append(np.log(np.full(grid.dim, 0.4)), -1.0)
+    assert_gradient(objective, theta, step=1e-6)
+
+
 def test_node_spacing():
     grid = OutputFamily(measures()["plane"], Gaussian(), np.ones(2), Tikhonov())
     np.testing.assert_allclose(grid.spacing, measures()["plane"].spacing)
@@ -249,7 +301,9 @@ def chain(measure, kernel, filter, loss, leave, seed):
             return NystromSmoother(free, log_scales, alpha, NystromPoints(X, X[:6], weights))
         return ExactSmoother(free, log_scales, alpha, groups, leave)
 
-    theta = np.array([0.1, 0.3, np.log(0.05), np.log(0.4), -1.0]) + rng.normal(scale=0.1, size=5)
+    lengths = np.full(family.n_lengths, np.log(0.4))
+    theta = np.concatenate([[0.1, 0.3, np.log(0.05)], lengths, [-1.0]])
+    theta += rng.normal(scale=0.1, size=len(theta))
     return HeldOutLoss(smoother, family, Y, weights, loss), theta
 
 

@@ -22,7 +22,7 @@ from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.errors import AccuracyWarning, InvalidInputError
 from kcdo.kernels import Kernel
 from kcdo.linalg import narrow_factors
-from kcdo.measures import Grid
+from kcdo.measures import Grid, Measure
 from kcdo.reconstruction import Reconstruction
 from kcdo.systems import (
     Centres,
@@ -85,7 +85,7 @@ class DensityOperator:
     ) -> "DensityOperator":
         """Solve for all observations; the filter acts on group means, not on observations."""
         ones = np.ones((system.n_centres, 1))
-        if 8 * system.n_centres * output.measure.n_nodes > _LARGEST_MODEL:
+        if _applies_weights(system.n_centres, output.measure):
             marginal = output.combine(system.groups.weights[None], Y)[0]
             weights = _Weights(system, output, Y.copy(), system.factor.solve(ones)[:, 0])
             return cls._made(system, output, weights, marginal, positivity)
@@ -163,26 +163,8 @@ class DensityOperator:
                 AccuracyWarning,
                 stacklevel=2,
             )
-        return self.masses_of(*self.values(section.values))
-
-    def masses_of(self, values: Array, sums: Array) -> Array:
-        """Return node masses from signed node values (Q, M), overwritten, and Σ weights (Q,)."""
-        v = self.output.measure.weights
-        strength = np.maximum(sums, 0.0)
-        integral = values @ v
-        usable = (integral > 0) & (strength > 0)
-        values /= np.where(usable, integral, 1.0)[:, None]
-        values[~usable] = self.marginal
-        values = make_positive(values, v, self.positivity)
-        # p = (s p̂ + δ q) / (s + δ): the marginal where no data are near (docs/theory.md)
-        own = strength / (strength + FALLBACK_WEIGHT)
-        if isinstance(self.output.measure, Grid):  # equal weights: one factor per query
-            values *= (own * v[0])[:, None]
-        else:
-            values *= own[:, None]
-            values *= v
-        values += np.outer(1.0 - own, self.marginal * v)
-        return values
+        values, sums = self.values(section.values)
+        return node_masses(values, sums, self.output.measure, self.marginal, self.positivity)
 
     def batch(self, queries: Queries) -> NodeBatch:
         """Return the distributions of the queries."""
@@ -256,6 +238,42 @@ class _Weights:
         weights = self.system.weights_of(section)
         values = self.output.reconstruct(self.output.combine(weights, self.Y))
         return values, section @ self.weight_sums
+
+
+def node_masses(
+    values: Array, sums: Array, measure: Measure, marginal: Array, positivity: Positivity
+) -> Array:
+    """Return node masses from signed node values (Q, M), overwritten, and Σ weights (Q,).
+
+    ``marginal`` (M,) is the density of Y, which takes over where no data are near.
+    """
+    v = measure.weights
+    strength = np.maximum(sums, 0.0)
+    integral = values @ v
+    usable = (integral > 0) & (strength > 0)
+    values /= np.where(usable, integral, 1.0)[:, None]
+    values[~usable] = marginal
+    values = make_positive(values, v, positivity)
+    # p = (s p̂ + δ q) / (s + δ): the marginal where no data are near (docs/theory.md)
+    own = strength / (strength + FALLBACK_WEIGHT)
+    if isinstance(measure, Grid):  # equal weights: one factor per query
+        values *= (own * v[0])[:, None]
+    else:
+        values *= own[:, None]
+        values *= v
+    values += np.outer(1.0 - own, marginal * v)
+    return values
+
+
+def _applies_weights(n: int, measure: Measure) -> bool:
+    """Whether solving for every node costs more than it saves.
+
+    On grids of several axes a bump is a product of its axes', and applying weights to it costs no
+    more than the one matrix, which takes n² operations for each node to find.
+    """
+    m = measure.n_nodes
+    wide = isinstance(measure, Grid) and measure.dim > 1 and m > 2 * n
+    return wide or 8 * n * m > _LARGEST_MODEL
 
 
 def mean_embeddings(groups: Groups, output: Reconstruction, Y: Array) -> Array:

@@ -28,6 +28,7 @@ from kcdo.tuning import (
 
 Array = NDArray[np.floating]
 
+_ALL_ROWS = 2000  # up to here every row is held out for the weights
 _FOLDS = 10
 _MANY_FOLDS = 20
 _FEW_ROWS = 600
@@ -122,7 +123,7 @@ def _fit(problem: Problem) -> AutomaticFit:
             located = tuned_located(problem, means)
     centre, spread = weighted_mean_sd(rows.Y, rows.weights)
     with stage("weights"):
-        judged = problem.judges()
+        judged = problem.judges(_ALL_ROWS)
         held_out = _held_out(problem, plain, located, judged)
         held_out["marginal_tail"] = marginal_tail(len(judged), centre, spread)
         wanted = {name: batch for name, batch in held_out.items() if wants(name)}
@@ -169,8 +170,8 @@ def _cross_validated(problem: Problem, plain: Tuned, located: TunedLocated) -> d
     parts: dict[str, list[Batch]] = {"plain": [], "location_scale": [], "residual_tail": []}
     for fold in range(folds):
         train, test = rows.take(np.flatnonzero(fold_of != fold)), rows.X[fold_of == fold]
-        parts["plain"].append(refitted(problem, plain.side, train).batch(test))
-        inner = located.inner.side
+        parts["plain"].append(refitted(problem, plain.light_side, train).batch(test))
+        inner = located.inner.light_side
         there = refitted_located(problem, located.parameters, inner, train).batches(test)
         parts["location_scale"].append(there[0])
         parts["residual_tail"].append(there[1])

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.automatic.plain import Tuned, refitted, tuned
-from kcdo.automatic.problem import FACTORISATIONS, Lowest, Problem, RowSystem, Side
+from kcdo.automatic.plain import Tuned, refitted, tuned_residual
+from kcdo.automatic.problem import Lowest, Problem, RowSystem, Side
 from kcdo.combination import (
     Located,
 )
@@ -30,6 +30,7 @@ from kcdo.tuning import (
 
 Array = NDArray[np.floating]
 
+_FACTORISATIONS = 2  # of the system of all rows, in the search for the noise
 _LARGEST_RESIDUAL = 7.0
 _WIDE_NOISE = 0.5  # least noise ratio of the log squared residuals: they are noisy
 
@@ -61,8 +62,7 @@ def _location_parameters(
     """Return the parameters of location and scale; the noise is judged on all rows."""
     rows = problem.rows
     total = float(rows.weights.sum())
-    few = min(len(rows), problem.effort.mean_rows)
-    judged = problem.judges()
+    judged = problem.judges(problem.effort.rows)
     centred = rows.Y - np.average(rows.Y, axis=0, weights=rows.weights)
     systems = problem.systems(best.kernel, rows)
     lowest: Lowest[tuple[float, RowSystem]] = Lowest()
@@ -75,8 +75,8 @@ def _location_parameters(
         loss = float(np.sum(np.log(np.mean(errors * kept, axis=0)) - np.mean(np.log(kept))))
         return lowest.offer(loss, (noise, system))
 
-    if few < len(rows):
-        search_alpha(judge, best.noise, FACTORISATIONS - 1, few / len(rows))
+    if len(judged) < len(rows):
+        search_alpha(judge, best.noise, _FACTORISATIONS, 1.0)  # the noise does not depend on N
     else:
         judge(best.noise)
     noise, system = lowest.best()
@@ -95,7 +95,8 @@ def _with_varying_noise(
         parameters, system, (some.X, some.Y, some.weights), problem.floor, problem.seed
     )
     logs = some.with_outputs(log_squares(residuals.values**2))
-    (choice,) = search_mean([best.template], logs, problem.effort, _WIDE_NOISE, problem.seed)
+    effort = replace(problem.effort, rows=problem.effort.race_rows)
+    (choice,) = search_mean([best.template], logs, effort, _WIDE_NOISE, problem.seed)
     return replace(parameters, noise_kernel=choice.kernel, noise_of_noise=choice.noise)
 
 
@@ -106,12 +107,8 @@ def _tuned_residual(problem: Problem, means: list[MeanChoice], residuals: Residu
     scales = FreeScales(best.template, rows.X.shape[-1])
     middle = with_median_scales(best.template, problem.few().X)
     wide = scales.kernel(scales.log_scales_of(middle) + 1.0) if len(scales) else best.kernel
-    wishes = replace(
-        problem.wishes, kernel_y=None, reference=None, alpha=None, alpha_prime=None, filter=None
-    )
     floor = np.max(problem.floor / residuals.scale, axis=0)
-    shape = np.ones(rows.Y.shape[1])
-    return tuned(problem, rows, wishes, [(best.template, wide)], 1e-2, shape, floor)
+    return tuned_residual(problem, rows, best.template, wide, floor)
 
 
 def refitted_located(

@@ -1,24 +1,27 @@
 """One density operator: scales from some rows, α and the output filter from all."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.automatic.problem import FACTORISATIONS, Lowest, Problem, RowSystem, Side
-from kcdo.distributions import NodeBatch
+from kcdo.automatic.problem import Lowest, Problem, RowSystem, Side
+from kcdo.distributions import NodeBatch, layout_of
 from kcdo.kernels import (
     DensityKernel,
     FreeScales,
     Gaussian,
     Kernel,
+    Remembering,
     weighted_mean_sd,
     with_median_scales,
     with_output_sds,
 )
 from kcdo.linalg import Tikhonov
 from kcdo.measures import MAX_NODES, UniformBox
-from kcdo.operators import DensityOperator
+from kcdo.operators import DensityOperator, node_masses
 from kcdo.reconstruction import Reconstruction
 from kcdo.selection import (
     Wishes,
@@ -31,9 +34,11 @@ from kcdo.systems import ExactSystem, Groups, effective_size
 from kcdo.tuning import (
     DensityChoice,
     Fixed,
+    Leave,
     MeanChoice,
     OutputFamily,
     Rows,
+    Start,
     families,
     ridge_above,
     scale_per_length,
@@ -46,10 +51,14 @@ from kcdo.tuning import (
 
 Array = NDArray[np.floating]
 
-_COARSE_NODES = {1: 80, 2: 24, 3: 10}  # per axis, while the scales are learnt
-_FINE_NODES = {1: 256, 2: 40, 3: 14}
+_COARSE_NODES = {1: 80, 2: 28, 3: 10}  # per axis, while the scales are learnt
+_FINE_NODES = {1: 256, 2: 56, 3: 20}
+_MANY_NODES = 2048
 _NODES_PER_LENGTH = 3.4  # final node spacing: a quarter of the bandwidth, 1.18 lengths
-_ROUGH = 3  # place of Matérn 1/2 among the families
+_MOST_REPEAT = 0.5  # share of rows beyond which inputs come back as a rule
+_MEMORIES = (0.5, 0.8, 0.95, 0.99, 0.998)  # shares of the ridge that are memory of an input
+_FEW_FACTORISATIONS = 2
+_FACTORISATIONS = 4  # of the system of all rows, in the search for α
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,20 +69,28 @@ class Tuned:
     choice: DensityChoice
     system: RowSystem
     operator: DensityOperator
+    fewer: Reconstruction  # the output side on fewer nodes, which weights of forms are found with
 
     @property
     def side(self) -> Side:
         """The parameters."""
         return Side(self.choice.kernel, self.choice.alpha, self.operator.output)
 
+    @property
+    def light_side(self) -> Side:
+        """The parameters, with fewer nodes."""
+        return Side(self.choice.kernel, self.choice.alpha, self.fewer)
+
     def held_out(self, judged: NDArray[np.integer]) -> NodeBatch:
         """Return the leave-one-out distributions of some rows."""
-        output, Y = self.operator.output, self.rows.Y
-        embedded = np.hstack([output.embed(Y), np.ones((len(Y), 1))])
-        smoothed = self.system.held_out(embedded, judged)
-        values = output.reconstruct(np.ascontiguousarray(smoothed[:, :-1]))
-        masses = self.operator.masses_of(values, smoothed[:, -1])
-        return NodeBatch(self.operator.layout, masses)
+        measure, embedded = self.fewer.measure, self.fewer.embed(self.rows.Y)
+        weights = self.system.held_out_weights(judged)
+        values = self.fewer.reconstruct(weights @ embedded)
+        marginal = self.rows.weights @ embedded
+        marginal /= marginal @ measure.weights
+        positivity = self.operator.positivity
+        masses = node_masses(values, weights.sum(axis=1), measure, marginal, positivity)
+        return NodeBatch(layout_of(measure, self.fewer.kernel.scales), masses)
 
 
 def mean_choices(problem: Problem) -> list[MeanChoice]:
@@ -94,137 +111,185 @@ def residual_sds(choice: MeanChoice, problem: Problem) -> Array:
     return np.sqrt(np.average(errors**2, axis=0, weights=some.weights))
 
 
-def tuned_plain(problem: Problem, means: list[MeanChoice], shape: Array) -> Tuned:
-    """Tune the plain form from the scales of the mean, from the medians, and with a rough kernel.
+def tuned_plain(problem: Problem, means: list[MeanChoice], residual_sd: Array) -> Tuned:
+    """Tune the plain form, all families from the scales of the mean and one from the medians.
 
-    ``shape`` are the relative sds of the outputs.
+    The mean says little where the distribution varies with x and its mean does not: the widths of
+    several outputs begin at those of their residuals, and once of the outputs themselves.
     """
-    best, p = means[0], problem.rows.X.shape[-1]
-    starts = [(best.template, best.kernel)]
-    scales = FreeScales(best.template, p)
-    if len(scales):
-        middle = with_median_scales(best.template, problem.few().X)
-        starts.append((best.template, middle))
-        rough = families(problem.wishes.kernel_x)[_ROUGH % len(families(problem.wishes.kernel_x))]
-        if rough != best.template:
-            filled = FreeScales(rough, p).kernel(scales.log_scales_of(best.kernel))
-            starts.append((rough, filled))
-    guess = max(best.noise, 1e-4) / min(len(problem.rows), problem.effort.rows)
-    return tuned(problem, problem.rows, problem.wishes, starts, guess, shape, problem.floor)
+    rows, best = problem.rows, means[0]
+    kernels = [(best.template, best.kernel)]
+    if len(FreeScales(best.template, rows.X.shape[-1])):
+        kernels += [(choice.template, choice.kernel) for choice in means[1:]]
+        kernels.append((best.template, with_median_scales(best.template, problem.few().X)))
+    output = _Outputs(problem.wishes, rows, problem.floor)
+    starts = [output.start(*pair, residual_sd) for pair in kernels]
+    if rows.Y.shape[1] > 1:
+        _, sd = weighted_mean_sd(rows.Y, rows.weights)
+        starts.append(output.start(*kernels[0], sd))
+    guess = max(best.noise, 1e-4) / min(len(rows), problem.effort.race_rows)
+    return tuned(problem, output, starts, guess, _FACTORISATIONS)
+
+
+def tuned_residual(
+    problem: Problem, rows: Rows, template: Kernel, kernel: Kernel, floor: Array
+) -> Tuned:
+    """Tune the operator of residuals, all of which are about 1."""
+    wishes = replace(
+        problem.wishes, kernel_y=None, reference=None, alpha=None, alpha_prime=None, filter=None
+    )
+    output = _Outputs(wishes, rows, floor)
+    start = output.start(template, kernel, np.ones(rows.Y.shape[1]))
+    return tuned(problem, output, [start], 1e-2, _FEW_FACTORISATIONS)
 
 
 def tuned(
-    problem: Problem,
-    rows: Rows,
-    wishes: Wishes,
-    starts: list[tuple[Kernel, Kernel]],
-    alpha: float,
-    shape: Array,
-    floor: Array,
+    problem: Problem, output: "_Outputs", starts: list[Start], alpha: float, factorisations: int
 ) -> Tuned:
-    """Learn the scales on some rows, then α and the output filter on all of them."""
-    floor_ratio = float(np.max(_resolvable(wishes, rows, floor) / shape))
-    least = shortest_length(floor_ratio)
-    fixed = _fixed(wishes, rows)
-    coarse = _family(wishes, rows, shape, _COARSE_NODES)
-    guess = (alpha, np.log(max(0.5 * len(rows) ** (-1 / 6), least, 1e-3)))
+    """Learn the scales on some rows, then α and the output filter on all of them.
+
+    ``alpha`` is a first guess; the system of all rows is factored so many times at most.
+    """
+    rows, least = output.rows, starts[0].least_length
+    guess = alpha, np.log(max(0.5 * len(rows) ** (-1 / 6), float(least.max()), 1e-3))
     choice = search_density(
         starts,
         rows,
-        coarse,
         problem.loss,
         problem.effort,
         guess,
-        least,
-        "row",
+        _leave(rows),
         problem.seed,
-        fixed,
+        output.fixed,
     )
-    chosen, system = _judged_on_all(problem, rows, wishes, choice, shape, (least, fixed))
-    if fixed.ridge is None:
-        ridge = ridge_above(floor_ratio, chosen.log_length, chosen.log_ridge)
-        chosen = replace(chosen, log_ridge=ridge)
-    output = _output(wishes, rows, chosen, shape)
-    operator = DensityOperator.of_rows(system, output, rows.Y, problem.positivity)
-    return Tuned(rows, chosen, system, operator)
+    chosen, system = _judged_on_all(problem, output, choice, factorisations)
+    chosen = output.above_floor(chosen)
+    side = output.final(chosen)
+    operator = DensityOperator.of_rows(system, side, rows.Y, problem.positivity)
+    fewer = side
+    if side.measure.n_nodes > _MANY_NODES:
+        fewer = replace(side, measure=output.family(chosen.shape, _FINE_NODES).measure)
+    return Tuned(rows, chosen, system, operator, fewer)
+
+
+def _leave(rows: Rows) -> Leave:
+    """Return what is held out while scales are learnt: single rows, if most inputs repeat.
+
+    Where a few inputs repeat, their twins would reward scales that remember and do not generalise;
+    how much to remember is found on all rows.
+    """
+    return "row" if rows.share_repeated > _MOST_REPEAT else "group"
 
 
 def _judged_on_all(
-    problem: Problem,
-    rows: Rows,
-    wishes: Wishes,
-    choice: DensityChoice,
-    shape: Array,
-    limits: tuple[float, Fixed],
+    problem: Problem, output: "_Outputs", choice: DensityChoice, factorisations: int
 ) -> tuple[DensityChoice, RowSystem]:
     """Return the choice with α and filter judged by held-out rows, all others in the fit."""
-    judged = problem.judges()
-    fine = _family(wishes, rows, shape, _FINE_NODES)
-    systems = problem.systems(choice.kernel, rows)
+    rows, fixed = output.rows, output.fixed
+    judged = problem.judges(problem.effort.rows)
+    fine = output.family(choice.shape, _FINE_NODES)
     lowest: Lowest[tuple[DensityChoice, RowSystem]] = Lowest()
 
-    def judge(alpha: float) -> float:
-        system = systems(alpha)
+    def judge(kernel: Kernel, alpha: float) -> float:
+        system = problem.systems(kernel, rows)(alpha)
+        start = choice if lowest.kept is None else lowest.kept[0]
         weights = system.held_out_weights(judged)
-        found = search_filter(choice, weights, rows, judged, fine, problem.loss, *limits)
-        return lowest.offer(found.loss, (replace(found, alpha=alpha), system))
+        found = search_filter(start, weights, rows, judged, fine, problem.loss, fixed)
+        return lowest.offer(found.loss, (replace(found, kernel=kernel, alpha=alpha), system))
 
-    few = min(len(rows), problem.effort.rows)
-    if wishes.alpha is None and few < len(rows):
-        search_alpha(judge, choice.alpha, FACTORISATIONS, few / len(rows))
+    few = min(len(rows), problem.effort.last_rows)
+    if fixed.alpha is None and few < len(rows):
+        judge_alpha = partial(judge, choice.kernel)
+        search_alpha(judge_alpha, choice.alpha, factorisations, few / len(rows))
     else:
-        judge(choice.alpha)
+        judge(choice.kernel, choice.alpha)
+    if fixed.alpha is None and problem.may_remember(rows):
+        _search_memory(judge, lowest.best()[0], float(rows.weights.sum()))
     return lowest.best()
 
 
-def _fixed(wishes: Wishes, rows: Rows) -> Fixed:
-    """Return the ridges that the user gave, as numbers."""
-    n, m = effective_size(rows.weights), planned_nodes(wishes.reference, rows.Y)
-    given = wishes.alpha, wishes.alpha_prime
-    return Fixed(*(None if ridge is None else ridge_value(ridge, None, n, m) for ridge in given))
+def _search_memory(
+    judge: Callable[[Kernel, float], float], best: DensityChoice, total: float
+) -> None:
+    """Judge ever larger shares of the ridge as memory of the input, while that helps.
+
+    The diagonal K + Nα stays, so that new inputs are predicted as before.
+    """
+    least = best.loss
+    for memory in _MEMORIES:
+        own = memory * total * best.alpha
+        remembering = Remembering(best.kernel, own / (1.0 + own))
+        loss = judge(remembering, (1.0 - memory) * best.alpha / (1.0 + own))
+        if loss >= least:
+            return
+        least = loss
 
 
-def _resolvable(wishes: Wishes, rows: Rows, floor: Array) -> Array:
-    """Return least sds of the output kernel: the floor, and what a grid of the user resolves."""
-    reference = wishes.reference
-    if not isinstance(reference, UniformBox) or reference.nodes is None:
-        return floor
-    d = len(floor)
-    unit = DensityKernel(with_output_sds(wishes.kernel_y or Gaussian(), np.ones(d)), d)
-    return np.maximum(floor, 1.001 * reference.realise(rows.Y).spacing / unit.scales)
+@dataclass(frozen=True, eq=False)
+class _Outputs:
+    """The output sides that the wishes leave open, for the outputs of some rows."""
 
+    wishes: Wishes
+    rows: Rows
+    floor: Array  # least sd of the output kernel
 
-def _family(wishes: Wishes, rows: Rows, shape: Array, nodes: dict[int, int]) -> OutputFamily:
-    """Return output sides on a grid of at most so many nodes per axis, or on scattered points."""
-    d = rows.Y.shape[1]
-    reference = wishes.reference or default_reference(rows.Y, rows.weights, shape, 0)
-    if isinstance(reference, UniformBox) and d in nodes:
-        fewer = np.minimum(nodes[d] if reference.nodes is None else reference.nodes, nodes[d])
-        reference = replace(reference, nodes=fewer.tolist())
-    kernel = wishes.kernel_y or Gaussian()
-    return OutputFamily(reference.realise(rows.Y), kernel, shape, wishes.filter or Tikhonov())
+    @cached_property
+    def fixed(self) -> Fixed:
+        """The ridges that the user gave, as numbers."""
+        wishes, rows = self.wishes, self.rows
+        n, m = effective_size(rows.weights), planned_nodes(wishes.reference, rows.Y)
+        given = wishes.alpha, wishes.alpha_prime
+        values = (None if ridge is None else ridge_value(ridge, None, n, m) for ridge in given)
+        return Fixed(*values)
 
+    def start(self, template: Kernel, kernel: Kernel, shape: Array) -> Start:
+        """Return where a search begins; ``shape`` are the relative sds of the outputs."""
+        least = shortest_length(self._resolvable / shape)
+        return Start(template, kernel, self.family(shape, _COARSE_NODES), least)
 
-def _output(wishes: Wishes, rows: Rows, choice: DensityChoice, shape: Array) -> Reconstruction:
-    """Return the final output side: nodes as fine as the chosen filter is sharp."""
-    family = _family(wishes, rows, shape, {})
-    kernel = family.density_kernel(choice.log_length, choice.log_ridge).kernel
-    d = rows.Y.shape[1]
-    reference = wishes.reference
-    if reference is None and d in MAX_NODES:
-        sds = np.sqrt(DensityKernel(kernel, d).covariance().diagonal())
-        lower, upper = UniformBox().corners(rows.Y, sds)
-        lengths = sds / scale_per_length(float(np.exp(choice.log_ridge)))
-        wanted = _NODES_PER_LENGTH * (upper - lower) / lengths
-        counts = np.clip(np.ceil(wanted), 32, MAX_NODES[d]).astype(int)
-        reference = UniformBox(tuple(lower), tuple(upper), nodes=tuple(counts.tolist()))
-    tuned = replace(
-        wishes,
-        kernel_y=kernel,
-        alpha_prime=float(np.exp(choice.log_ridge)),
-        reference=reference,
-    )
-    return output_side(tuned, rows.Y, rows.weights, None)
+    def family(self, shape: Array, nodes: dict[int, int]) -> OutputFamily:
+        """Return output sides on a grid of at most so many nodes per axis, or on points."""
+        wishes, rows, d = self.wishes, self.rows, self.rows.Y.shape[1]
+        reference = wishes.reference or default_reference(rows.Y, rows.weights, shape, 0)
+        if isinstance(reference, UniformBox) and d in nodes:
+            fewer = np.minimum(nodes[d] if reference.nodes is None else reference.nodes, nodes[d])
+            reference = replace(reference, nodes=fewer.tolist())
+        kernel = wishes.kernel_y or Gaussian()
+        return OutputFamily(reference.realise(rows.Y), kernel, shape, wishes.filter or Tikhonov())
+
+    def above_floor(self, choice: DensityChoice) -> DensityChoice:
+        """Return the choice with α' so small that the kernel is not below its floor."""
+        if self.fixed.ridge is not None:
+            return choice
+        ratio = self._resolvable / choice.shape
+        return replace(choice, log_ridge=ridge_above(ratio, choice.log_lengths, choice.log_ridge))
+
+    def final(self, choice: DensityChoice) -> Reconstruction:
+        """Return the final output side: nodes as fine as the chosen filter is sharp."""
+        wishes, rows, d = self.wishes, self.rows, self.rows.Y.shape[1]
+        family = self.family(choice.shape, {})
+        kernel = family.density_kernel(choice.log_lengths, choice.log_ridge).kernel
+        reference = wishes.reference
+        if reference is None and d in MAX_NODES:
+            sds = np.sqrt(DensityKernel(kernel, d).covariance().diagonal())
+            lower, upper = UniformBox().corners(rows.Y, sds)
+            lengths = sds / scale_per_length(float(np.exp(choice.log_ridge)))
+            wanted = _NODES_PER_LENGTH * (upper - lower) / lengths
+            counts = np.clip(np.ceil(wanted), 32, MAX_NODES[d]).astype(int)
+            reference = UniformBox(tuple(lower), tuple(upper), nodes=tuple(counts.tolist()))
+        ridge = float(np.exp(choice.log_ridge))
+        chosen = replace(wishes, kernel_y=kernel, alpha_prime=ridge, reference=reference)
+        return output_side(chosen, rows.Y, rows.weights, None)
+
+    @cached_property
+    def _resolvable(self) -> Array:
+        """Least sds of the output kernel: the floor, and what a grid of the user resolves."""
+        reference = self.wishes.reference
+        if not isinstance(reference, UniformBox) or reference.nodes is None:
+            return self.floor
+        d = len(self.floor)
+        unit = DensityKernel(with_output_sds(self.wishes.kernel_y or Gaussian(), np.ones(d)), d)
+        return np.maximum(self.floor, 1.001 * reference.realise(self.rows.Y).spacing / unit.scales)
 
 
 def refitted(problem: Problem, side: Side, rows: Rows) -> DensityOperator:

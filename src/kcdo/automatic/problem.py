@@ -36,9 +36,6 @@ Array = NDArray[np.floating]
 RowSystem = ExactSystem | NystromRows
 Kept = TypeVar("Kept")
 
-FACTORISATIONS = 4  # of the system of all rows, in the search for α
-
-_ALL_ROWS = 2000  # up to here every row is held out for the weights
 _FEW_VALUES = 200
 
 
@@ -127,18 +124,19 @@ class Problem:
         groups, solver = Groups.of(rows.X, rows.weights), self.solver
         return lambda alpha: ExactSystem(kernel, groups, alpha, solver, n_jobs=n_jobs)
 
+    def may_remember(self, rows: Rows) -> bool:
+        """Whether inputs come back, so that a kernel may know them from themselves."""
+        exact = not isinstance(self.solver, Nystrom)
+        return exact and rows.X.dtype != object and rows.share_repeated > 0
+
     def few(self) -> Rows:
         """Return the rows on which scales are learnt."""
-        n = len(self.rows)
-        if n <= self.effort.rows:
-            return self.rows
-        rng = np.random.default_rng(self.seed)
-        return self.rows.take(np.sort(rng.choice(n, self.effort.rows, replace=False)))
+        return self.rows.sample(self.effort.rows, self.seed)
 
-    def judges(self) -> NDArray[np.integer]:
-        """Return the rows whose held-out loss judges the fit to all rows."""
+    def judges(self, most: int) -> NDArray[np.integer]:
+        """Return the rows whose held-out loss judges the fit to all rows: all up to ``most``."""
         n = len(self.rows)
-        if n <= _ALL_ROWS:
+        if n <= most:
             return np.arange(n)
         rng = np.random.default_rng(self.seed + 1)
         return np.sort(rng.choice(n, self.effort.held_out, replace=False))

@@ -6,6 +6,7 @@ from kcdo.kernels.expectation import expectation, gaussian_draws
 from kcdo.kernels.foreign import Adapter, as_kernel
 from kcdo.kernels.gradients import FreeScales
 from kcdo.kernels.gram import cross_gram, gram, lower_gram
+from kcdo.kernels.memory import Remembering
 from kcdo.kernels.scales import median_scales, weighted_mean_sd, with_median_scales
 from kcdo.kernels.stationary import Automatic, Categorical, Gaussian, Laplace, Matern, Periodic
 
@@ -22,6 +23,7 @@ __all__ = [
     "OnColumns",
     "Periodic",
     "Product",
+    "Remembering",
     "ScaledKernel",
     "Sum",
     "as_kernel",

@@ -11,6 +11,7 @@ from kcdo.errors import InvalidInputError
 from kcdo.inputs import Expectation, GaussianInput, SampleInput
 from kcdo.kernels.base import Array, Kernel, OnColumns, Product, Sum, independent_groups
 from kcdo.kernels.gram import cross_gram
+from kcdo.kernels.memory import Remembering
 
 _REPLICATES = 8  # independently scrambled point sets, whose spread states the error
 
@@ -42,6 +43,10 @@ def expectation(
     if isinstance(kernel, OnColumns):  # integrate over the columns that matter only
         columns = kernel.indices(X.shape[1])
         return expectation(kernel.kernel, X[:, columns], inputs.columns(columns), n_jobs=n_jobs)
+    if isinstance(kernel, Remembering):
+        inner = expectation(kernel.kernel, X, inputs, n_jobs=n_jobs)
+        rest = 1.0 - kernel.share
+        return Expectation(rest * inner.values, rest * inner.error)
     if isinstance(kernel, Sum):
         parts = [expectation(k, X, inputs, n_jobs=n_jobs) for k in kernel.kernels]
         return Expectation(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.kernels.base import Array, Kernel, OnColumns, Product, ScaledKernel, Sum
+from kcdo.kernels.memory import Remembering
 from kcdo.kernels.stationary import (
     Categorical,
     Gaussian,
@@ -68,6 +69,8 @@ class FreeScales:
 
 
 def _columns(kernel: Kernel, columns: Sequence[int]) -> Iterator[int]:
+    if isinstance(kernel, Remembering):
+        kernel = kernel.kernel
     if isinstance(kernel, Product | Sum):
         for part in kernel.kernels:
             yield from _columns(part, columns)
@@ -78,6 +81,8 @@ def _columns(kernel: Kernel, columns: Sequence[int]) -> Iterator[int]:
 
 
 def _filled(kernel: Kernel, scales: Iterator[float], p: int) -> Kernel:
+    if isinstance(kernel, Remembering):
+        return replace(kernel, kernel=_filled(kernel.kernel, scales, p))
     if isinstance(kernel, Product | Sum):
         return type(kernel)(tuple(_filled(part, scales, p) for part in kernel.kernels))
     if isinstance(kernel, OnColumns):
@@ -88,6 +93,9 @@ def _filled(kernel: Kernel, scales: Iterator[float], p: int) -> Kernel:
 
 
 def _read(template: Kernel, kernel: Kernel, p: int) -> Iterator[float]:
+    if isinstance(template, Remembering):
+        assert isinstance(kernel, Remembering)
+        template, kernel = template.kernel, kernel.kernel
     if isinstance(template, Product | Sum):
         assert isinstance(kernel, Product | Sum)
         for inner, part in zip(template.kernels, kernel.kernels, strict=True):
@@ -101,6 +109,11 @@ def _read(template: Kernel, kernel: Kernel, p: int) -> Iterator[float]:
 
 
 def _gram(template: Kernel, kernel: Kernel, A: NDArray, B: NDArray) -> tuple[Array, Pullback]:
+    if isinstance(template, Remembering):
+        assert isinstance(kernel, Remembering)
+        _, pull = _gram(template.kernel, kernel.kernel, A, B)
+        rest = 1.0 - kernel.share
+        return kernel.block(A, B), lambda W: pull(rest * W)
     if isinstance(template, Product | Sum):
         assert isinstance(kernel, Product | Sum)
         parts = [_gram(t, k, A, B) for t, k in zip(template.kernels, kernel.kernels, strict=True)]

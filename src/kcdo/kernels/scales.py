@@ -8,6 +8,7 @@ from scipy.spatial.distance import pdist
 
 from kcdo.errors import InvalidInputError
 from kcdo.kernels.base import Array, Kernel, OnColumns, Product, ScaledKernel, Sum
+from kcdo.kernels.memory import Remembering
 from kcdo.kernels.stationary import Categorical, Laplace, Periodic
 
 _MEDIAN_ROWS = 1000  # pairs of this many rows settle a median to about 1 %
@@ -35,6 +36,8 @@ def with_median_scales(
             kernel.kernel, X[:, kernel.indices(X.shape[1])], weights, seed=seed
         )
         return OnColumns(inner, kernel.columns)
+    if isinstance(kernel, Remembering):
+        return replace(kernel, kernel=with_median_scales(kernel.kernel, X, weights, seed=seed))
     if isinstance(kernel, Product | Sum):
         return type(kernel)(
             tuple(with_median_scales(k, X, weights, seed=seed) for k in kernel.kernels)

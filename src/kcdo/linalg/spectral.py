@@ -46,9 +46,22 @@ class DenseSpectrum:
         """All M eigenvalues."""
         return self._values
 
+    @property
+    def axes(self) -> list[tuple[Array, Array]]:
+        """Eigenvalues and eigenvectors of each factor: of the one there is."""
+        return [(self._values, self._vectors)]
+
+    def rotated(self, rows: Array) -> Array:
+        """Return rows V."""
+        return rows @ self._vectors
+
+    def rotated_back(self, rows: Array) -> Array:
+        """Return rows Vᵀ."""
+        return rows @ self._vectors.T
+
     def apply(self, gains: Array, rows: Array) -> Array:
         """Return rows V diag(gains) Vᵀ."""
-        return ((rows @ self._vectors) * gains) @ self._vectors.T
+        return self.rotated_back(self.rotated(rows) * gains)
 
 
 class KroneckerSpectrum:
@@ -59,10 +72,10 @@ class KroneckerSpectrum:
 
     def __init__(self, factors: Sequence[Array], constant: float) -> None:
         pairs = [eigh(factor) for factor in factors]
-        self._vectors = [vectors for _, vectors in pairs]
+        self.axes = [(np.maximum(values, 0.0), vectors) for values, vectors in pairs]
         values = np.array(constant, dtype=float)
-        for axis_values, _ in pairs:
-            values = np.multiply.outer(values, np.maximum(axis_values, 0.0))
+        for axis_values, _ in self.axes:
+            values = np.multiply.outer(values, axis_values)
         self._values = values.ravel()
 
     @property
@@ -72,12 +85,19 @@ class KroneckerSpectrum:
 
     def apply(self, gains: Array, rows: Array) -> Array:
         """Return rows V diag(gains) Vᵀ, axis by axis."""
-        middle = self._rotate(rows, transpose=False) * gains
-        return self._rotate(middle, transpose=True)
+        return self.rotated_back(self.rotated(rows) * gains)
+
+    def rotated(self, rows: Array) -> Array:
+        """Return rows V."""
+        return self._rotate(rows, transpose=False)
+
+    def rotated_back(self, rows: Array) -> Array:
+        """Return rows Vᵀ."""
+        return self._rotate(rows, transpose=True)
 
     def _rotate(self, rows: Array, *, transpose: bool) -> Array:
         tensor, right = rows, rows.shape[1]
-        for vectors in self._vectors:  # each axis in its place: no copy but the product itself
+        for _, vectors in self.axes:  # each axis in its place: no copy but the product itself
             matrix = vectors if transpose else vectors.T
             m = len(vectors)
             right //= m

@@ -132,6 +132,7 @@ def _density_kernel(kernel: kernels.Kernel, dim: int) -> kernels.DensityKernel:
 
 for _name in (
     *("Automatic", "Gaussian", "Laplace", "Matern", "Periodic", "Categorical", "Product", "Sum"),
+    "Remembering",
 ):
     register(_name, getattr(kernels, _name))
 register("OnColumns", kernels.OnColumns, check=checks.on_columns)

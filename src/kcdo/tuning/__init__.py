@@ -2,14 +2,15 @@
 
 from kcdo.tuning.likelihood import MarginalLikelihood
 from kcdo.tuning.losses import BalancedScore, CdeLoss, CrpsLoss, LogScore, Loss, Scoring
-from kcdo.tuning.objective import HeldOutLoss
-from kcdo.tuning.outputs import OutputFamily, scale_per_length
+from kcdo.tuning.objective import FilterLoss, HeldOutLoss
+from kcdo.tuning.outputs import OutputFamily, node_shares, scale_per_length
 from kcdo.tuning.search import (
     DensityChoice,
     Effort,
     Fixed,
     MeanChoice,
     Rows,
+    Start,
     families,
     lowest_alpha,
     minimise,
@@ -35,6 +36,7 @@ __all__ = [
     "DensityChoice",
     "Effort",
     "ExactSmoother",
+    "FilterLoss",
     "Fixed",
     "FixedSmoother",
     "HeldOutLoss",
@@ -48,9 +50,11 @@ __all__ = [
     "OutputFamily",
     "Rows",
     "Scoring",
+    "Start",
     "families",
     "lowest_alpha",
     "minimise",
+    "node_shares",
     "ridge_above",
     "scale_per_length",
     "search_alpha",

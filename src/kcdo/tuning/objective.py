@@ -19,7 +19,7 @@ _REFUSED = 1e6  # the loss where the system cannot be factored: the line search 
 
 @dataclass(frozen=True, eq=False)
 class HeldOutLoss:
-    """L(θ), θ = (log scales of the input kernel, log α, log cut-off length, log α').
+    """L(θ), θ = (log scales of the input kernel, log α, log cut-off lengths, log α').
 
     Parameters
     ----------
@@ -46,20 +46,27 @@ class HeldOutLoss:
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """Return L(θ) and its gradient."""
+        log_scales, log_alpha, log_lengths, log_ridge = self.split(theta)
         try:
-            smoother = self.smoother(theta[:-3], float(np.exp(theta[-3])))
+            smoother = self.smoother(log_scales, float(np.exp(log_alpha)))
         except NotPositiveDefiniteError:
             return _REFUSED, np.zeros(len(theta))
-        side = self.outputs.at(self.Y, theta[-2], theta[-1])
+        side = self.outputs.at(self.Y, log_lengths, log_ridge)
         value, G = self.loss(self.scoring, self._held_out(smoother, side))
         pulled = smoother.pullback(side.pull_embeddings(G))
-        filter_gradient = side.pull_parameters(pulled.targets)
-        return value, np.concatenate([pulled.log_scales, [pulled.log_alpha, *filter_gradient]])
+        lengths, ridge = side.pull_parameters(pulled.targets)
+        return value, np.concatenate([pulled.log_scales, [pulled.log_alpha], lengths, [ridge]])
+
+    def split(self, theta: Array) -> tuple[Array, float, Array, float]:
+        """Return log scales, log α, log cut-off lengths and log α'."""
+        k = self.outputs.n_lengths
+        return theta[: -k - 2], float(theta[-k - 2]), theta[-k - 1 : -1], float(theta[-1])
 
     def densities(self, theta: Array) -> Array:
         """Return the signed held-out node values, (N, M)."""
-        smoother = self.smoother(theta[:-3], float(np.exp(theta[-3])))
-        return self._held_out(smoother, self.outputs.at(self.Y, theta[-2], theta[-1]))
+        log_scales, log_alpha, log_lengths, log_ridge = self.split(theta)
+        smoother = self.smoother(log_scales, float(np.exp(log_alpha)))
+        return self._held_out(smoother, self.outputs.at(self.Y, log_lengths, log_ridge))
 
     def _held_out(self, smoother: Smoother, side: FilteredOutputs) -> Array:
         return side.reconstruct(smoother.predict(side.embeddings))
@@ -69,3 +76,32 @@ class HeldOutLoss:
         """Where the held-out densities are scored, whatever the parameters."""
         Y = self.Y if self.scored is None else self.scored
         return Scoring(self.outputs.measure, Y, self.weights, self.outputs.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class FilterLoss:
+    """L(log cut-off lengths, log α') of given held-out weights, for outputs shared among nodes.
+
+    Parameters
+    ----------
+    node_weights : (Q, M)
+        What each held-out density gives to each node.
+    outputs : OutputFamily
+        Output sides to choose from, on a grid.
+    scoring : Scoring
+        The rows that are predicted.
+    loss : Loss
+        What is made small.
+    """
+
+    node_weights: Array
+    outputs: OutputFamily
+    scoring: Scoring
+    loss: Loss
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """Return L(θ) and its gradient."""
+        side = self.outputs.binned(theta[:-1], theta[-1])
+        value, G = self.loss(self.scoring, side.densities(self.node_weights))
+        lengths, ridge = side.pull(G)
+        return value, np.append(lengths, ridge)

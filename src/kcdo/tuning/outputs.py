@@ -5,11 +5,13 @@ e^{σ²ω_c²/2} = 2 + 1/α' (docs/theory.md). The cut-off length 1/ω_c and α'
 σ and α' are not, so the search moves (log cut-off length, log α').
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix
 
 from kcdo.errors import InvalidInputError
 from kcdo.kernels import DensityKernel, Kernel, with_output_sds
@@ -39,7 +41,7 @@ class OutputFamily:
     kernel : Kernel
         Output kernel, its scales open; of one with scales only the ridge is tuned.
     shape : (d,)
-        Relative sds of the outputs: column i has cut-off length × shape_i.
+        Units of the cut-off lengths: a length, one for all columns or one each, is in shape_i.
     filter : Filter
         Spectral filter, smooth in its ridge.
     """
@@ -63,74 +65,111 @@ class OutputFamily:
             return self.measure.spacing
         return float(np.median(self.measure.reach)) * self.measure.unit
 
-    def sds(self, log_length: float, log_ridge: float) -> Array:
+    @cached_property
+    def separable(self) -> bool:
+        """Whether the kernel is a product over the columns."""
+        return self.density_kernel(0.0, 0.0).factors() is not None
+
+    @cached_property
+    def n_lengths(self) -> int:
+        """Number of cut-off lengths: one for each column where the kernel is a product."""
+        return len(self.shape) if isinstance(self.measure, Grid) and self.separable else 1
+
+    def sds(self, log_length: ArrayLike, log_ridge: float) -> Array:
         """Return the sd of the output kernel in each column."""
         return np.exp(log_length) * scale_per_length(float(np.exp(log_ridge))) * self.shape
 
-    def density_kernel(self, log_length: float, log_ridge: float) -> DensityKernel:
+    def density_kernel(self, log_length: ArrayLike, log_ridge: float) -> DensityKernel:
         """Return the output kernel."""
         sds = self.sds(log_length, log_ridge)
         return DensityKernel(with_output_sds(self.kernel, sds), len(sds))
 
-    def at(self, Y: Array, log_length: float, log_ridge: float) -> "FilteredOutputs":
+    def at(self, Y: Array, log_length: ArrayLike, log_ridge: float) -> "FilteredOutputs":
         """Return one member of the family, at outputs Y."""
         return FilteredOutputs(self, Y, log_length, log_ridge)
 
+    def binned(self, log_length: ArrayLike, log_ridge: float) -> "BinnedOutputs":
+        """Return one member of the family, for outputs on the nodes of the grid."""
+        return BinnedOutputs(self, log_length, log_ridge)
 
-class FilteredOutputs:
-    """Embeddings of outputs and the filter that turns (smoothed) embeddings into densities."""
 
-    def __init__(self, family: OutputFamily, Y: Array, log_length: float, log_ridge: float) -> None:
-        self.family, self.Y = family, Y
-        self.ridge = float(np.exp(log_ridge))
+class _FilterFunction:
+    """Rows F(S), for a smooth function F of the Gram matrix S of the nodes, with derivatives.
+
+    Everything happens between the eigenvectors of S, which are found once.
+    """
+
+    def __init__(self, family: OutputFamily, log_length: ArrayLike, log_ridge: float) -> None:
+        self.family, self.ridge = family, float(np.exp(log_ridge))
         self.kernel = family.density_kernel(log_length, log_ridge)
-        self.embeddings, self._embedding_slopes = _with_slope(self.kernel, Y, family.measure.nodes)
+        powers = family.filter.gain_powers(self.ridge)
+        assert powers is not None
+        self._gain_powers = powers
 
-    def reconstruct(self, embeddings: Array) -> Array:
-        """Return the node densities of (smoothed) embeddings, (N, M)."""
-        self._given = embeddings * self._root
-        gains = self.family.filter.gain(self._spectrum.eigenvalues, self.ridge)
-        return self._spectrum.apply(gains, self._given) / self._root
+    def forward(self, rows: Array) -> Array:
+        """Return rows F(S)."""
+        self._given = self._spectrum.rotated(rows)
+        return self._spectrum.rotated_back(self._given * self._function())
 
-    def pull_embeddings(self, G: Array) -> Array:
-        """Return dL/d(embeddings) for G = dL/d(node densities)."""
-        self._pulled = G / self._root
-        gains = self.family.filter.gain(self._spectrum.eigenvalues, self.ridge)
-        return self._spectrum.apply(gains, self._pulled) * self._root
+    def backward(self, G: Array) -> Array:
+        """Return dL/d(rows) for G = dL/d(rows F(S))."""
+        self._pulled = self._spectrum.rotated(G)
+        return self._spectrum.rotated_back(self._pulled * self._function())
 
-    def pull_parameters(self, embedding_gradient: Array) -> tuple[float, float]:
-        """Return dL/d(log length), dL/d(log ridge), after :meth:`pull_embeddings`.
+    def slopes(self, embedding_part: Array | float = 0.0) -> tuple[Array, float]:
+        """Return dL/d(log lengths), dL/d(log ridge), after :meth:`backward`.
 
-        ``embedding_gradient`` is dL/dE of the embeddings E themselves.
+        ``embedding_part`` is what the log scales add to L in another way.
         """
-        log_scale = 0.0
+        log_scales = np.zeros(self.family.n_lengths)
         if not self.family.kernel.fitted:
-            log_scale = float(np.sum(embedding_gradient * self._embedding_slopes))
-            log_scale += self._gram_part()
-        slope = self.family.filter.ridge_derivative(self._spectrum.eigenvalues, self.ridge)
-        assert slope is not None
-        filtered = self._spectrum.apply(slope, self._given)
-        direct = self.ridge * float(np.sum(self._pulled * filtered))
+            log_scales += embedding_part + self._gram_part()
+        direct = self.ridge * float(
+            np.einsum("qm,qm->m", self._pulled, self._given) @ self._ridge_derivative()
+        )
         inverse = 1.0 / self.ridge
         squared = scale_per_length(self.ridge) ** 2
-        return log_scale, direct - log_scale * inverse / ((2.0 + inverse) * squared)
+        through_scale = float(log_scales.sum()) * inverse / ((2.0 + inverse) * squared)
+        return log_scales, direct - through_scale
 
-    def _gram_part(self) -> float:
-        """Return <dL/dS, dS/d(log scale)> of g(S) = Σ_k c_k r^k: d(r^k) = -Σ r^i dS r^{k+1-i}."""
-        powers = self.family.filter.gain_powers(self.ridge)
-        assert powers is not None
+    def _function(self) -> Array:
+        """Return F at the eigenvalues."""
+        return self.family.filter.gain(self._spectrum.eigenvalues, self.ridge)
+
+    def _ridge_derivative(self) -> Array:
+        """Return ∂F/∂ridge at the eigenvalues."""
+        slope = self.family.filter.ridge_derivative(self._spectrum.eigenvalues, self.ridge)
+        assert slope is not None
+        return slope
+
+    def _powers(self) -> Sequence[float]:
+        """Return c with F = c_0 + Σ_k c_k r^k, r = (S + ridge)⁻¹, without c_0."""
+        return self._gain_powers
+
+    def _gram_part(self) -> Array:
+        """Return <dL/dS, dS/d(log scales)>: d(r^k) = -Σ r^i dS r^{k+1-i}."""
         r = 1.0 / (self._spectrum.eigenvalues + self.ridge)
-        total = 0.0
-        for k, coefficient in enumerate(powers, start=1):
+        total = np.zeros(len(self._grams))
+        for k, coefficient in enumerate(self._powers(), start=1):
             for i in range(1, k + 1):
-                left = self._spectrum.apply(r**i, self._pulled)
-                right = self._spectrum.apply(r ** (k + 1 - i), self._given)
-                total -= coefficient * float(np.sum(left * self._gram_slope(right)))
+                left, right = self._pulled * r**i, self._given * r ** (k + 1 - i)
+                total -= coefficient * self._slope_form(left, right)
         return total
 
-    @cached_property
-    def _root(self) -> Array:
-        return np.sqrt(self.family.measure.weights)
+    def _slope_form(self, left: Array, right: Array) -> Array:
+        """Return Σ left dS/d(log scale) rightᵀ between eigenvectors, for the scale of each axis."""
+        found = np.empty(len(self._grams))
+        axes = self._spectrum.axes
+        shape = [len(values) for values, _ in axes]
+        for moving, ((_, slope), (_, vectors)) in enumerate(zip(self._grams, axes, strict=True)):
+            others = np.ones(1)
+            for i, (values, _) in enumerate(axes):
+                others = np.multiply.outer(others, np.ones_like(values) if i == moving else values)
+            tensor = (right * others.ravel()).reshape(-1, *shape)
+            turned = vectors.T @ slope @ vectors
+            moved = np.tensordot(tensor, turned, axes=(moving + 1, 0))
+            found[moving] = np.vdot(left.reshape(-1, *shape), np.moveaxis(moved, -1, moving + 1))
+        return found
 
     @cached_property
     def _grams(self) -> list[tuple[Array, Array]]:
@@ -139,7 +178,8 @@ class FilteredOutputs:
         factors = self.kernel.factors() if isinstance(measure, Grid) else None
         if factors is None or not isinstance(measure, Grid):
             values, slopes = _with_slope(self.kernel, measure.nodes, measure.nodes)
-            outer = self._root[:, None] * self._root[None, :]
+            root = np.sqrt(measure.weights)
+            outer = root[:, None] * root[None, :]
             return [(values * outer, slopes * outer)]
         found = []
         for factor, axis, h in zip(factors, measure.axes, measure.spacing, strict=True):
@@ -152,23 +192,115 @@ class FilteredOutputs:
         grams = [values for values, _ in self._grams]
         return DenseSpectrum(grams[0]) if len(grams) == 1 else KroneckerSpectrum(grams, 1.0)
 
-    def _gram_slope(self, rows: Array) -> Array:
-        """Return rows dS/d(log scale): the product rule over the axes."""
-        total = np.zeros_like(rows)
-        for moving in range(len(self._grams)):
-            matrices = [g[1] if i == moving else g[0] for i, g in enumerate(self._grams)]
-            total += _along_axes(matrices, rows)
-        return total
+
+class FilteredOutputs(_FilterFunction):
+    """Embeddings of outputs and the filter that turns (smoothed) embeddings into densities."""
+
+    def __init__(
+        self, family: OutputFamily, Y: Array, log_length: ArrayLike, log_ridge: float
+    ) -> None:
+        super().__init__(family, log_length, log_ridge)
+        self._by_axis = _embedded(self.kernel, Y, family)
+        self.embeddings = reduce(_outer, [values for values, _ in self._by_axis])
+        self._root = np.sqrt(family.measure.weights)
+
+    def reconstruct(self, embeddings: Array) -> Array:
+        """Return the node densities of (smoothed) embeddings, (N, M)."""
+        return self.forward(embeddings * self._root) / self._root
+
+    def pull_embeddings(self, G: Array) -> Array:
+        """Return dL/d(embeddings) for G = dL/d(node densities)."""
+        return self.backward(G / self._root) * self._root
+
+    def pull_parameters(self, embedding_gradient: Array) -> tuple[Array, float]:
+        """Return dL/d(log lengths), dL/d(log ridge), after :meth:`pull_embeddings`.
+
+        ``embedding_gradient`` is dL/dE of the embeddings E themselves.
+        """
+        parts = []
+        for moving in range(len(self._by_axis)):
+            slope = [pair[i == moving] for i, pair in enumerate(self._by_axis)]
+            parts.append(np.vdot(embedding_gradient, reduce(_outer, slope)))
+        return self.slopes(np.array(parts))
+
+
+class BinnedOutputs(_FilterFunction):
+    """Densities of outputs that lie on the nodes of a grid: weights of nodes times S g(S).
+
+    The embedding of a node is a row of S, so that the number of outputs no longer matters.
+    """
+
+    def densities(self, node_weights: Array) -> Array:
+        """Return the node densities of weights on the nodes, (Q, M) -> (Q, M)."""
+        return self.forward(node_weights) / self._cell
+
+    def pull(self, G: Array) -> tuple[Array, float]:
+        """Return dL/d(log lengths), dL/d(log ridge) for G = dL/d(node densities)."""
+        self._pulled = self._spectrum.rotated(G / self._cell)
+        return self.slopes()
+
+    @property
+    def _cell(self) -> float:
+        assert isinstance(self.family.measure, Grid)
+        return self.family.measure.cell_volume
+
+    def _function(self) -> Array:
+        return self._spectrum.eigenvalues * super()._function()
+
+    def _ridge_derivative(self) -> Array:
+        return self._spectrum.eigenvalues * super()._ridge_derivative()
+
+    def _powers(self) -> Sequence[float]:
+        # S r = 1 - ridge r
+        return [
+            after - self.ridge * power
+            for power, after in zip(self._gain_powers, [*self._gain_powers[1:], 0.0], strict=True)
+        ]
+
+
+def node_shares(grid: Grid, Y: Array) -> csr_matrix | None:
+    """Return C, (N, M), with ℓ(y, ·) ≈ Σ_j C_j ℓ(z_j, ·) on the nodes of a grid.
+
+    Cubic interpolation between four nodes of each axis: for kernels of two node spacings it errs
+    by 1e-3 of the peak. None where outputs lie outside of the grid, or the grid has too few nodes.
+    """
+    if min(grid.shape) < 4 or np.any((grid.lower > Y) | (grid.upper < Y)):
+        return None
+    places = np.zeros((len(Y), 1), dtype=np.int64)
+    shares: Array = np.ones((len(Y), 1))
+    for i, (m, h) in enumerate(zip(grid.shape, grid.spacing, strict=True)):
+        position = (Y[:, i] - grid.axes[i][0]) / h
+        first = np.clip(np.floor(position).astype(np.int64) - 1, 0, m - 4)
+        t = (position - first)[:, None]
+        cubic = np.hstack(
+            [
+                -(t - 1) * (t - 2) * (t - 3) / 6,
+                t * (t - 2) * (t - 3) / 2,
+                -t * (t - 1) * (t - 3) / 2,
+                t * (t - 1) * (t - 2) / 6,
+            ]
+        )
+        places = (places[:, :, None] * m + (first[:, None] + np.arange(4))[:, None]).reshape(
+            len(Y), -1
+        )
+        shares = _outer(shares, cubic)
+    ends = np.arange(len(Y) + 1) * shares.shape[1]
+    return csr_matrix((shares.ravel(), places.ravel(), ends), shape=(len(Y), grid.n_nodes))
+
+
+def _embedded(kernel: DensityKernel, Y: Array, family: OutputFamily) -> list[tuple[Array, Array]]:
+    """Return ℓ(Y, nodes) and its slope in log scale: one for each axis of a grid, or one in all."""
+    measure, factors = family.measure, kernel.factors()
+    if factors is None or not isinstance(measure, Grid):
+        return [_with_slope(kernel, Y, measure.nodes)]
+    columns = zip(factors, Y.T, measure.axes, strict=True)
+    return [_with_slope(factor, y[:, None], axis[:, None]) for factor, y, axis in columns]
+
+
+def _outer(left: Array, right: Array) -> Array:
+    """Return the products of every entry of a row with every entry of the other's row."""
+    return (left[:, :, None] * right[:, None, :]).reshape(len(left), -1)
 
 
 def _with_slope(kernel: DensityKernel, A: Array, B: Array) -> tuple[Array, Array]:
     return kernel.block(A, B), kernel.scale_slope(A, B)
-
-
-def _along_axes(matrices: list[Array], rows: Array) -> Array:
-    """Return rows (⊗ A_i) for symmetric matrices, one axis after the other."""
-    shape = [len(matrix) for matrix in matrices]
-    tensor = rows.reshape(len(rows), *shape)
-    for axis, matrix in enumerate(matrices, start=1):
-        tensor = np.moveaxis(np.tensordot(tensor, matrix, axes=(axis, 0)), -1, axis)
-    return tensor.reshape(rows.shape)

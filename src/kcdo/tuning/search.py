@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize, minimize_scalar
 
 from kcdo.kernels import (
@@ -20,11 +20,12 @@ from kcdo.kernels import (
     Sum,
     with_median_scales,
 )
+from kcdo.measures import Grid
 from kcdo.systems import Groups
 from kcdo.tuning.likelihood import MarginalLikelihood
-from kcdo.tuning.losses import Loss
-from kcdo.tuning.objective import HeldOutLoss
-from kcdo.tuning.outputs import OutputFamily, scale_per_length
+from kcdo.tuning.losses import Loss, Scoring
+from kcdo.tuning.objective import FilterLoss, HeldOutLoss
+from kcdo.tuning.outputs import OutputFamily, node_shares, scale_per_length
 from kcdo.tuning.smoothers import ExactSmoother, FixedSmoother, Leave
 
 Array = NDArray[np.floating]
@@ -40,9 +41,10 @@ FAMILIES: tuple[Kernel, ...] = (
 _SCALE_RANGE = (-5.0, 7.0)  # of log scales about the median heuristic
 _SCALE_PRIOR = 0.8  # sd, about the start, of log scales in the search
 _ALPHA_RANGE = (-22.0, 2.0)
-_RIDGE_RANGE = (-4.6, 4.6)  # of log α': sharpening is bounded
+_RIDGE_RANGE = (-9.2, 4.6)  # of log α': sharpening is bounded
 _NOISE_RANGE = (-16.0, 3.0)
 _FIRST_NOISES = (0.05, 1e-4)  # the likelihood has one optimum with noise, and one without
+_LEADERS = 3  # starts that go on to more rows
 _FINEST = 0.35  # least cut-off length, in node spacings
 
 
@@ -60,6 +62,19 @@ class Rows:
     def take(self, rows: NDArray[np.integer]) -> "Rows":
         """Return some of the rows."""
         return Rows(self.X[rows], self.Y[rows], self.weights[rows])
+
+    def sample(self, most: int, seed: int) -> "Rows":
+        """Return at most so many rows at random."""
+        if len(self) <= most:
+            return self
+        chosen = np.random.default_rng(seed).choice(len(self), most, replace=False)
+        return self.take(np.sort(chosen))
+
+    @cached_property
+    def share_repeated(self) -> float:
+        """Share of the rows that have others of the same input."""
+        member = Groups.of(self.X).member_of
+        return float(np.mean(np.bincount(member)[member] > 1))
 
     def of_effective_weight(self) -> "Rows":
         """Return the rows with weights that sum to the number of equal rows they amount to.
@@ -79,20 +94,24 @@ class Effort:
 
     Parameters
     ----------
+    race_rows : int
+        Rows on which kernel families and starts are compared.
     rows : int
-        Rows on which the scales of densities are learnt.
-    mean_rows : int
-        Rows on which the scales of the conditional mean are learnt.
+        Rows on which the best of them are compared again.
+    last_rows : int
+        Rows on which the scales of the best are then learnt.
     held_out : int
         Rows on which α and the output filter are judged with all other rows in the fit.
-    steps : int
-        Steps of a search from one start.
+    race_steps, steps : int
+        Steps of a search from one start, and of the last one.
     """
 
-    rows: int = 400
-    mean_rows: int = 800
+    race_rows: int = 400
+    rows: int = 800
+    last_rows: int = 1500
     held_out: int = 500
-    steps: int = 40
+    race_steps: int = 12
+    steps: int = 15
 
 
 @dataclass(frozen=True)
@@ -116,16 +135,41 @@ class MeanChoice:
     loss: float
 
 
-@dataclass(frozen=True)
-class DensityChoice:
-    """Parameters of a plain conditional density operator, and their held-out loss."""
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where a search for a density begins.
+
+    Parameters
+    ----------
+    template, kernel : Kernel
+        A kernel with open scales, and with those to begin at.
+    outputs : OutputFamily
+        Output sides to choose from.
+    least_length : (d,)
+        Least cut-off length of each output.
+    """
 
     template: Kernel
     kernel: Kernel
+    outputs: OutputFamily
+    least_length: Array
+
+
+@dataclass(frozen=True, eq=False)
+class DensityChoice:
+    """Parameters of a plain conditional density operator, and their held-out loss."""
+
+    start: Start
+    kernel: Kernel
     alpha: float
-    log_length: float
+    log_lengths: Array
     log_ridge: float
     loss: float
+
+    @property
+    def shape(self) -> Array:
+        """Relative sds of the outputs."""
+        return self.start.outputs.shape
 
 
 def families(template: Kernel) -> list[Kernel]:
@@ -147,80 +191,109 @@ def search_mean(
 ) -> list[MeanChoice]:
     """Return kernel and noise of highest marginal likelihood for each template, best first.
 
-    The first template is searched from the median heuristic, the others from its result.
+    The first template is searched from the median heuristic, the others from its result, all on a
+    few rows; the best is then searched on more.
     """
-    some = rows.take(_sample(len(rows), effort.mean_rows, seed))
+    few = _likelihoods(rows, effort.race_rows, least_noise, seed)
+    objective, bounds = few(templates[0])
+    middle = _start_scales(objective.scales, objective.groups)
+    starts = [np.append(middle, np.log(noise)) for noise in _FIRST_NOISES]
+    races = [minimise(objective, start, bounds, 2 * effort.race_steps) for start in starts]
+    races.sort(key=lambda race: race[1])
+    found = [_mean_choice(objective.scales, *races[0])]
+    for template in templates[1:]:
+        objective, bounds = few(template)
+        raced = minimise(objective, races[0][0], bounds, effort.race_steps)
+        found.append(_mean_choice(objective.scales, *raced))
+    found.sort(key=lambda choice: choice.loss)
+    if len(rows) > effort.race_rows:  # also from the other noise: more rows may show less of it
+        objective, bounds = _likelihoods(rows, effort.rows, least_noise, seed)(found[0].template)
+        scales = objective.scales.log_scales_of(found[0].kernel)
+        last = minimise(objective, np.append(scales, np.log(found[0].noise)), bounds, effort.steps)
+        other = minimise(objective, races[1][0], bounds, effort.race_steps // 2)
+        found[0] = _mean_choice(objective.scales, *min(last, other, key=lambda race: race[1]))
+    return found
+
+
+def _mean_choice(scales: FreeScales, theta: Array, loss: float) -> MeanChoice:
+    return MeanChoice(scales.template, scales.kernel(theta[:-1]), float(np.exp(theta[-1])), loss)
+
+
+def _likelihoods(
+    rows: Rows, most: int, least_noise: float, seed: int
+) -> Callable[[Kernel], tuple[MarginalLikelihood, list[tuple[float, float]]]]:
+    """Return, as a function of the template, the likelihood of some rows and bounds for it."""
+    some = rows.sample(most, seed)
     groups = Groups.of(some.X, some.weights)
     centred = some.Y - np.average(some.Y, axis=0, weights=some.weights)
     varies = np.ptp(centred, axis=0) > 0
     low = max(_NOISE_RANGE[0], np.log(least_noise)) if least_noise > 0 else _NOISE_RANGE[0]
-    found: list[MeanChoice] = []
-    best: Array | None = None
-    for template in templates:
+
+    def of_template(template: Kernel) -> tuple[MarginalLikelihood, list[tuple[float, float]]]:
         scales = FreeScales(template, some.X.shape[-1])
-        middle = _start_scales(scales, groups)
-        objective = MarginalLikelihood(scales, groups, centred[:, varies])
-        bounds = [*_scale_bounds(middle), (low, _NOISE_RANGE[1])]
-        if best is None:
-            starts = [np.append(middle, np.log(noise)) for noise in _FIRST_NOISES]
-            races = [minimise(objective, start, bounds, effort.steps) for start in starts]
-            theta, loss = min(races, key=lambda race: race[1])
-            best = theta
-        else:
-            theta, loss = minimise(objective, best, bounds, effort.steps // 3)
-        kernel = scales.kernel(theta[:-1])
-        found.append(MeanChoice(template, kernel, float(np.exp(theta[-1])), loss))
-    found.sort(key=lambda choice: choice.loss)
-    return found
+        bounds = [*_scale_bounds(_start_scales(scales, groups)), (low, _NOISE_RANGE[1])]
+        return MarginalLikelihood(scales, groups, centred[:, varies]), bounds
+
+    return of_template
 
 
 def search_density(
-    starts: Sequence[tuple[Kernel, Kernel]],
+    starts: Sequence[Start],
     rows: Rows,
-    outputs: OutputFamily,
     loss: Loss,
     effort: Effort,
     guess: tuple[float, float],
-    least_length: float,
     leave: Leave,
     seed: int,
     fixed: Fixed = _OPEN,
 ) -> DensityChoice:
     """Return the best parameters on a subset of the rows, from several starts.
 
-    ``starts`` are templates with a kernel to begin at, ``guess`` is a first α and log cut-off
-    length. Scales are drawn weakly towards their start: the loss of a few hundred rows says
-    little about those that hardly matter.
+    ``guess`` is a first α and log cut-off length. A few rows choose among the starts, more of them
+    the parameters of the best.
     """
-    some = rows.take(_sample(len(rows), effort.rows, seed))
-    groups = Groups.of(some.X, some.weights)
-    lengths = _length_bounds(outputs, least_length)
-    races = []
-    for template, kernel in starts:
-        scales = FreeScales(template, some.X.shape[-1])
-        smoother = partial(ExactSmoother, scales, groups=groups, leave=leave)
-        held_out = HeldOutLoss(smoother, outputs, some.Y, some.weights, loss)
-        first = scales.log_scales_of(kernel)
-        start = np.concatenate([first, [np.log(guess[0]), guess[1], np.log(0.3)]])
-        middle = _start_scales(scales, groups)
-        ridges = _bounds_of(fixed.ridge, _RIDGE_RANGE)
-        alphas = _bounds_of(fixed.alpha, _ALPHA_RANGE)
-        bounds = [*_scale_bounds(middle), alphas, lengths, ridges]
-        objective = _with_prior(held_out, first, len(some))
-        steps = effort.steps if len(starts) == 1 else effort.steps // 3
-        theta, value = minimise(objective, start, bounds, steps)
-        races.append((value, scales, objective, bounds, theta))
-    value, scales, objective, bounds, theta = min(races, key=lambda race: race[0])
-    if len(starts) > 1:  # only the best start is followed to the end
-        theta, value = minimise(objective, theta, bounds, effort.steps)
-    return DensityChoice(
-        scales.template,
-        scales.kernel(theta[: len(scales)]),
-        float(np.exp(theta[-3])),
-        float(theta[-2]),
-        float(theta[-1]),
-        value,
-    )
+    log_alpha, log_length = np.log(guess[0]), guess[1]
+
+    def race(
+        entrants: Sequence[tuple[Start, Array | None]], n_rows: int, steps: int
+    ) -> list[tuple[Start, Array, float]]:
+        some = rows.sample(n_rows, seed)
+        found = []
+        for start, theta in entrants:
+            objective, bounds = _density_objective(start, some, loss, leave, fixed)
+            if theta is None:
+                lengths = np.full(start.outputs.n_lengths, log_length)
+                theta = np.concatenate([objective.centre, [log_alpha], lengths, [np.log(0.3)]])
+            found.append((start, *minimise(objective, theta, bounds, steps)))
+        return sorted(found, key=lambda run: run[2])
+
+    runs = race([(start, None) for start in starts], effort.race_rows, effort.race_steps)
+    if len(rows) > effort.race_rows and len(runs) > 1:
+        runs = race([run[:2] for run in runs[:_LEADERS]], effort.rows, effort.race_steps // 2)
+    if len(rows) > effort.race_rows or len(starts) > 1:
+        runs = race([runs[0][:2]], effort.last_rows, effort.steps)
+    start, theta, value = runs[0]
+    scales = FreeScales(start.template, rows.X.shape[-1])
+    kernel, alpha = scales.kernel(theta[: len(scales)]), float(np.exp(theta[len(scales)]))
+    lengths, log_ridge = theta[len(scales) + 1 : -1], float(theta[-1])
+    return DensityChoice(start, kernel, alpha, lengths, log_ridge, value)
+
+
+def _density_objective(
+    start: Start, rows: Rows, loss: Loss, leave: Leave, fixed: Fixed
+) -> tuple["_WithPrior", list[tuple[float, float]]]:
+    """Return the held-out loss of some rows with a prior of the scales, and bounds for it."""
+    groups = Groups.of(rows.X, rows.weights)
+    scales = FreeScales(start.template, rows.X.shape[-1])
+    smoother = partial(ExactSmoother, scales, groups=groups, leave=leave)
+    held_out = HeldOutLoss(smoother, start.outputs, rows.Y, rows.weights, loss)
+    bounds = [
+        *_scale_bounds(_start_scales(scales, groups)),
+        _bounds_of(fixed.alpha, _ALPHA_RANGE),
+        *_length_bounds(start.outputs, start.least_length),
+        _bounds_of(fixed.ridge, _RIDGE_RANGE),
+    ]
+    return _WithPrior(held_out, scales.log_scales_of(start.kernel), len(rows)), bounds
 
 
 def search_filter(
@@ -230,42 +303,70 @@ def search_filter(
     held_out: NDArray[np.integer],
     outputs: OutputFamily,
     loss: Loss,
-    least_length: float,
     fixed: Fixed = _OPEN,
     steps: int = 12,
 ) -> DensityChoice:
-    """Return the choice with the output filter tuned to given held-out weights (rows, N)."""
+    """Return the choice with the output filter tuned to given held-out weights (rows, N).
+
+    ``outputs`` are the output sides of the choice, on other nodes.
+    """
+    objective = _filter_objective(weights, rows, held_out, outputs, loss)
+    start = np.append(choice.log_lengths, choice.log_ridge)
+    least = choice.start.least_length
+    bounds = [*_length_bounds(outputs, least), _bounds_of(fixed.ridge, _RIDGE_RANGE)]
+    theta, value = minimise(objective, start, bounds, steps)
+    return replace(choice, log_lengths=theta[:-1], log_ridge=float(theta[-1]), loss=value)
+
+
+def _filter_objective(
+    weights: Array,
+    rows: Rows,
+    held_out: NDArray[np.integer],
+    outputs: OutputFamily,
+    loss: Loss,
+) -> Objective:
+    """Return the loss as a function of the filter; on a grid it costs the same for any N."""
+    scored, row_weights = rows.Y[held_out], rows.weights[held_out]
+    measure = outputs.measure
+    if isinstance(measure, Grid) and outputs.separable:
+        shares = node_shares(measure, rows.Y)
+        if shares is not None:
+            scoring = Scoring(measure, scored, row_weights, outputs.shape)
+            return FilterLoss(np.asarray(weights @ shares), outputs, scoring, loss)
     smoother = FixedSmoother(weights)
     objective = HeldOutLoss(
-        lambda log_scales, alpha: smoother,
-        outputs,
-        rows.Y,
-        rows.weights[held_out],
-        loss,
-        rows.Y[held_out],
+        lambda log_scales, alpha: smoother, outputs, rows.Y, row_weights, loss, scored
     )
 
     def of_filter(theta: Array) -> tuple[float, Array]:
         value, gradient = objective(np.concatenate([[0.0], theta]))
         return value, gradient[1:]
 
-    start = np.array([choice.log_length, choice.log_ridge])
-    bounds = [_length_bounds(outputs, least_length), _bounds_of(fixed.ridge, _RIDGE_RANGE)]
-    theta, value = minimise(of_filter, start, bounds, steps)
-    return replace(choice, log_length=float(theta[0]), log_ridge=float(theta[1]), loss=value)
+    return of_filter
 
 
 def search_alpha(
-    judge: Callable[[float], float], start: float, factorisations: int, ratio: float
+    judge: Callable[[float], float], start: float, judgements: int, ratio: float
 ) -> float:
     """Return an α of small loss, with few judgements, from one found on a share of the rows.
 
-    ``ratio`` is that share: α falls with the number of rows.
+    ``ratio`` is that share: α falls at least with the number of rows. From there it walks
+    downhill by factors of 4.
     """
-    low = np.log(start) + 2.0 * np.log(max(ratio, 1e-4)) - 1.0
-    high = np.log(start) + 2.0
-    bounds = max(low, _ALPHA_RANGE[0]), min(high, _ALPHA_RANGE[1])
-    return lowest_alpha(judge, bounds, factorisations)
+    step = -np.log(4.0)
+    best = float(np.clip(np.log(start * ratio), *_ALPHA_RANGE))
+    least = judge(float(np.exp(best)))
+    turned = False
+    for _ in range(judgements - 1):
+        there = float(np.clip(best + step, *_ALPHA_RANGE))
+        loss = judge(float(np.exp(there)))
+        if loss < least:
+            best, least, turned = there, loss, True
+        elif turned:
+            break
+        else:
+            step, turned = -step, True
+    return float(np.exp(best))
 
 
 def lowest_alpha(
@@ -297,34 +398,41 @@ def minimise(
     return result.x, float(result.fun)
 
 
-def shortest_length(least_scale: float) -> float:
+def shortest_length(least_scale: Array) -> Array:
     """Return the least cut-off length that an output kernel of a least scale can have."""
     return least_scale / scale_per_length(float(np.exp(_RIDGE_RANGE[0])))
 
 
-def ridge_above(least_scale: float, log_length: float, log_ridge: float) -> float:
-    """Return log α', lowered where the kernel of that cut-off length would be below its floor.
+def ridge_above(least_scale: ArrayLike, log_lengths: ArrayLike, log_ridge: float) -> float:
+    """Return log α', lowered where a kernel of these cut-off lengths would be below its floor.
 
     >>> ridge_above(0.0, 0.0, 1.0)
     1.0
     """
-    exponent = 0.5 * (least_scale / np.exp(log_length)) ** 2
+    exponent = float(np.max(0.5 * (np.asarray(least_scale) / np.exp(log_lengths)) ** 2))
     if exponent <= np.log(2.0):
         return log_ridge
     return float(np.clip(-np.log(np.exp(exponent) - 2.0), _RIDGE_RANGE[0], log_ridge))
 
 
-def _with_prior(objective: Objective, centre: Array, n: int) -> Objective:
-    """Add the Gaussian prior of the log scales, as one of n observations."""
+@dataclass(frozen=True, eq=False)
+class _WithPrior:
+    """An objective with a Gaussian prior of the log scales, which counts as one of n observations.
 
-    def penalised(theta: Array) -> tuple[float, Array]:
-        value, gradient = objective(theta)
-        step = (theta[: len(centre)] - centre) / _SCALE_PRIOR**2
+    The loss of a few hundred rows says little about scales that hardly matter: they stay near the
+    centre.
+    """
+
+    objective: Objective
+    centre: Array
+    n: int
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        value, gradient = self.objective(theta)
+        offset = theta[: len(self.centre)] - self.centre
         gradient = gradient.copy()
-        gradient[: len(centre)] += step / n
-        return value + 0.5 * float(step @ (theta[: len(centre)] - centre)) / n, gradient
-
-    return penalised
+        gradient[: len(offset)] += offset / (_SCALE_PRIOR**2 * self.n)
+        return value + 0.5 * float(offset @ offset) / (_SCALE_PRIOR**2 * self.n), gradient
 
 
 def _start_scales(scales: FreeScales, groups: Groups) -> Array:
@@ -340,15 +448,10 @@ def _bounds_of(given: float | None, otherwise: tuple[float, float]) -> tuple[flo
     return otherwise if given is None else (float(np.log(given)), float(np.log(given)))
 
 
-def _length_bounds(outputs: OutputFamily, least: float) -> tuple[float, float]:
-    """Return bounds of the log cut-off length: resolved by the nodes, and not above the range."""
-    spacing = outputs.spacing
-    low = max(float(np.max(_FINEST * spacing / outputs.shape)), least)
-    high = float(np.max(np.ptp(outputs.measure.nodes, axis=0) / outputs.shape))
-    return np.log(low), max(np.log(high), np.log(low) + 0.1)
-
-
-def _sample(n: int, most: int, seed: int) -> NDArray[np.integer]:
-    if n <= most:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+def _length_bounds(outputs: OutputFamily, least: Array) -> list[tuple[float, float]]:
+    """Return bounds of the log cut-off lengths: resolved by the nodes, and not above the range."""
+    low = np.maximum(_FINEST * outputs.spacing / outputs.shape, least)
+    high = np.ptp(outputs.measure.nodes, axis=0) / outputs.shape
+    if outputs.n_lengths < len(low):
+        low, high = low.max(keepdims=True), high.max(keepdims=True)
+    return [(np.log(a), max(np.log(b), np.log(a) + 0.1)) for a, b in zip(low, high, strict=True)]

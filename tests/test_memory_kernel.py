@@ -1,0 +1,89 @@
+"""A kernel that remembers inputs: against the plain formula, and where inputs come back."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kcdo
+from kcdo.errors import InvalidInputError
+from kcdo.kernels import FreeScales, Gaussian, Laplace, Matern, Remembering, with_median_scales
+from kcdo.kernels.expectation import expectation
+from kcdo.tuning import Rows
+from tests.differences import assert_gradient
+
+
+def repeated_rows(seed, n=9, m=7):
+    """Two arrays of rows, of which several are equal, within and across."""
+    rng = np.random.default_rng(seed)
+    pool = rng.normal(size=(6, 3))
+    pool[0, 0] = -0.0
+    return pool[rng.integers(6, size=n)], pool[rng.integers(6, size=m)]
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32 - 1), st.floats(0.0, 0.99))
+def test_equal_rows_are_found(seed, share):
+    A, B = repeated_rows(seed)
+    inner = Matern(1.3, smoothness=1.5)
+    same = np.all(A[:, None] == B[None], axis=2)
+    expected = (1 - share) * inner(A, B) + share * same
+    np.testing.assert_allclose(Remembering(inner, share)(A, B), expected, atol=1e-14)
+
+
+def test_zero_has_one_sign_and_single_precision_works():
+    kernel = Remembering(Gaussian(1.0), 0.5)
+    np.testing.assert_allclose(kernel([[-0.0]], [[0.0]]), [[1.0]])
+    A = np.array([[0.1, 2.0], [3.0, 0.3]], dtype=np.float32)
+    found = kernel(A, A.copy())
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(np.diag(found), 1.0, atol=1e-6)
+    np.testing.assert_allclose(kernel.diag(A), 1.0)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, np.nan])
+def test_a_share_is_a_share(share):
+    with pytest.raises(InvalidInputError, match=r"share must lie in \[0, 1\)"):
+        Remembering(Gaussian(1.0), share)
+
+
+def test_an_uncertain_input_equals_no_other():
+    X, inputs = np.array([[0.0], [1.0]]), kcdo.GaussianInput([[0.3]], 0.2)
+    for inner in (Gaussian(1.0), Matern(1.0, smoothness=1.5)):
+        expected = 0.75 * expectation(inner, X, inputs).values
+        found = expectation(Remembering(inner, 0.25), X, inputs)
+        np.testing.assert_allclose(found.values, expected)
+
+
+def test_scales_are_open_as_those_of_the_inner_kernel():
+    X, _ = repeated_rows(1)
+    kernel = Remembering(Laplace(), 0.3)
+    assert not kernel.fitted
+    filled = with_median_scales(kernel, X)
+    assert filled == Remembering(with_median_scales(Laplace(), X), 0.3)
+    free = FreeScales(kernel, 3)
+    np.testing.assert_allclose(free.kernel(free.log_scales_of(filled))(X), filled(X))
+    W = np.random.default_rng(0).normal(size=(9, 9))
+
+    def objective(theta):
+        values, pullback = free.gram(theta, X)
+        return float(np.sum(W * values)), pullback(W)
+
+    assert_gradient(objective, np.array([0.1, -0.2, 0.3]), step=1e-6)
+
+
+def test_where_inputs_come_back_their_own_rows_count(short_searches):
+    """Every input has an offset of its own, which says nothing about its neighbours."""
+    rng = np.random.default_rng(0)
+    inputs = np.sort(rng.uniform(0, 3, 40))
+    offset = rng.normal(size=40)
+    group = np.repeat(np.arange(40), 6)
+    x, y = inputs[group], np.sin(inputs[group]) + offset[group] + 0.1 * rng.normal(size=240)
+    model = kcdo.ConditionalDensityOperator(combination=kcdo.Combination(1.0, 0.0, 0.0, 0.0))
+    model.fit(x[:, None], y)
+    assert isinstance(model.report_.kernel_x, Remembering)
+    means = np.array([y[group == g].mean() for g in range(40)])
+    assert np.abs(model.predict(inputs[:, None]) - means).mean() < 0.1
+    between = model.predict(np.linspace(0.5, 2.5, 9)[:, None] + 1e-7)
+    assert np.abs(between - np.sin(np.linspace(0.5, 2.5, 9))).mean() < 0.7
+    assert Rows(x[:, None], y[:, None], np.ones(240)).share_repeated == 1.0
