@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
-from kcdo.distributions import make_positive
+from kcdo.distributions import make_positive, positive_parts
 
 FINITE = st.floats(-3, 3, allow_subnormal=False)
 
@@ -99,3 +99,22 @@ def test_rows_do_not_depend_on_each_other():
     together = make_positive(values, v, "project")
     alone = np.concatenate([make_positive(row[None], v, "project") for row in values])
     np.testing.assert_allclose(together, alone, rtol=1e-12, atol=1e-13)
+
+
+def test_parts_are_multiples_of_the_densities_and_come_with_their_masses():
+    rng = np.random.default_rng(1)
+    v, p = rng.uniform(0.1, 1.0, 9), rng.normal(size=(5, 9))
+    p += ((1 - p @ v) / v.sum())[:, None]
+    factors = np.array([1e-8, 0.5, 1.0, 3.0, 1e9])[:, None]
+    for how in ("project", "clip", "signed"):
+        parts, masses = positive_parts(factors * p, v, how)
+        np.testing.assert_allclose(parts @ v, masses, rtol=1e-12)
+        expected = make_positive(p, v, how)
+        np.testing.assert_allclose(parts / masses[:, None], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_mass_that_rounding_hides_still_gives_a_density():
+    v, p = np.ones(4), np.array([[1e12, -1e12, 0.3, 0.7], [0.25, 0.25, 0.25, 0.25]])
+    density = make_positive(p, v, "project")
+    np.testing.assert_allclose(density, [[1.0, 0.0, 0.0, 0.0], [0.25] * 4], atol=1e-3)
+    np.testing.assert_allclose(density @ v, 1.0, rtol=1e-12)

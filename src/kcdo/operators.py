@@ -16,7 +16,7 @@ from kcdo.distributions import (
     Positivity,
     TransformedBatch,
     layout_of,
-    make_positive,
+    positive_parts,
 )
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.errors import AccuracyWarning, InvalidInputError
@@ -249,17 +249,16 @@ def node_masses(
     """
     v = measure.weights
     strength = np.maximum(sums, 0.0)
-    integral = values @ v
-    usable = (integral > 0) & (strength > 0)
-    values /= np.where(usable, integral, 1.0)[:, None]
-    values[~usable] = marginal
-    values = make_positive(values, v, positivity)
+    unusable = ~((values @ v > 0) & (strength > 0))
+    if unusable.any():
+        values[unusable] = marginal
+    values, totals = positive_parts(values, v, positivity)
     # p = (s p̂ + δ q) / (s + δ): the marginal where no data are near (docs/theory.md)
     own = strength / (strength + FALLBACK_WEIGHT)
     if isinstance(measure, Grid):  # equal weights: one factor per query
-        values *= (own * v[0])[:, None]
+        values *= (own * v[0] / totals)[:, None]
     else:
-        values *= own[:, None]
+        values *= (own / totals)[:, None]
         values *= v
     values += np.outer(1.0 - own, marginal * v)
     return values

@@ -13,7 +13,12 @@ from kcdo.distributions.mixing import MixtureBatch
 from kcdo.distributions.mixture import MixtureLayout
 from kcdo.distributions.nodes import NodeBatch
 from kcdo.distributions.picture import small_html, small_svg
-from kcdo.distributions.positivity import POSITIVITY, Positivity, make_positive
+from kcdo.distributions.positivity import (
+    POSITIVITY,
+    Positivity,
+    make_positive,
+    positive_parts,
+)
 from kcdo.distributions.student import StudentTail
 from kcdo.distributions.transformed import TransformedBatch
 from kcdo.measures import Grid, Measure
@@ -43,6 +48,7 @@ __all__ = [
     "join",
     "layout_of",
     "make_positive",
+    "positive_parts",
     "small_html",
     "small_svg",
 ]

@@ -18,22 +18,22 @@ def quantiles(lower: float, spacing: float, masses: Array, q: Array) -> Array:
     π_j t + (π_{j+1} - π_j) t²/2, and linear over the half cells at the edges.
     """
     n_rows, m = masses.shape
-    rows = np.arange(n_rows)[:, None]
-    cdf = np.cumsum(masses, axis=1)
-    wanted = q * cdf[:, -1:]
-    cdf -= 0.5 * masses
-    shifted = cdf + 2.0 * rows  # rows one after the other make one sorted list
-    piece = _places(shifted.ravel(), wanted, q, m)
-    before, after = np.maximum(piece - 1, 0), np.minimum(piece, m - 1)
-    start, end = masses[rows, before], masses[rows, after]
-    reached = np.where(piece > 0, cdf[rows, before], 0.0)
+    first = m * np.arange(n_rows)  # of each row, in a list of the nodes of all
+    cumulated = np.cumsum(masses, axis=1)
+    wanted = q[:, None] * cumulated[:, -1]  # (k, Q): rows along the longer axis are faster
+    node = _places(cumulated, wanted, q)
+    heights, sums = masses.ravel(), cumulated.ravel()
+    piece = node + (sums[node + first] - 0.5 * heights[node + first] < wanted)
+    before = np.maximum(piece - 1, 0) + first
+    start, end = heights[before], heights[np.minimum(piece, m - 1) + first]
+    reached = np.where(piece > 0, sums[before] - 0.5 * start, 0.0)
     missing = np.maximum(wanted - reached, 0.0)
     # the root in the form that does not cancel; nothing is missing where nothing lies
     root = start + np.sqrt(np.maximum(start**2 + 2.0 * (end - start) * missing, 0.0))
     step = np.where(root > 0, 2.0 * missing / np.where(root > 0, root, 1.0), 0.0)
     longest = np.where((piece == 0) | (piece == m), 0.5, 1.0)
-    first = np.where(piece > 0, piece - 0.5, 0.0)
-    return lower + spacing * (first + np.minimum(step, longest))
+    begin = np.where(piece > 0, piece - 0.5, 0.0)
+    return (lower + spacing * (begin + np.minimum(step, longest))).T
 
 
 def pdf(lower: float, spacing: float, masses: Array, y: Array) -> Array:
@@ -71,14 +71,20 @@ def _at(table: Array, columns: NDArray[np.integer]) -> Array:
     return np.take(table.ravel(), columns + first)
 
 
-def _places(sorted_cdf: Array, wanted: Array, q: Array, m: int) -> NDArray[np.integer]:
-    """Return how many of the m nodes of each row have a cdf below each value, (Q, k)."""
-    rows = np.arange(len(wanted))[:, None]
-    found = np.searchsorted(sorted_cdf, wanted + 2.0 * rows, side="left")
-    if np.any(q == 0.0):
-        after = np.searchsorted(sorted_cdf, wanted + 2.0 * rows, side="right")
-        found = np.where(q == 0.0, after, found)
-    return np.clip(found - m * rows, 0, m)
+def _places(cumulated: Array, wanted: Array, q: Array) -> NDArray[np.integer]:
+    """Return the first node of each row that cumulates at least the value, (k, Q).
+
+    For q = 0 it is the first that cumulates anything.
+    """
+    n_rows, m = cumulated.shape
+    rows = np.arange(n_rows)
+    one_list = (cumulated + 2.0 * rows[:, None]).ravel()  # rows one after the other are sorted
+    keys = wanted + 2.0 * rows
+    found = np.searchsorted(one_list, keys.T).T  # row by row, whose nodes then are in the cache
+    lowest = q == 0.0
+    if lowest.any():
+        found[lowest] = np.searchsorted(one_list, keys[lowest], side="right")
+    return np.clip(found - m * rows, 0, m - 1)
 
 
 def regions(knots: Array, heights: Array, coverage: float) -> list[RegionShape]:

@@ -21,35 +21,52 @@ def make_positive(values: Array, weights: Array, how: Positivity) -> Array:
     """
     if how == "signed":
         return values
-    if how == "clip":
-        positive = np.maximum(values, 0.0)
-        return positive / (positive @ weights)[:, None]
-    return _project(values, weights)
+    positive, masses = positive_parts(values, weights, how)
+    positive /= masses[:, None]
+    return positive
+
+
+def positive_parts(values: Array, weights: Array, how: Positivity) -> tuple[Array, Array]:
+    """Return multiples of the densities that :func:`make_positive` makes, and their masses (Q,).
+
+    The values may integrate to anything positive, and are not written to.
+    """
+    if how == "signed":
+        return values, values @ weights
+    positive = np.maximum(values, 0.0) if how == "clip" else _project(values, weights)
+    return positive, positive @ weights
 
 
 def _project(values: Array, weights: Array) -> Array:
-    """L²(ρ)-projection of each row on the densities, by Michelot's finite iteration.
+    """L²(ρ)-projection of each row on the positive functions of its mass."""
+    level = np.zeros(len(values))
+    # max(p - τ, 0) = max(p, τ) - τ
+    raised = _raised(values, weights, values @ weights, level)
+    raised -= level[:, None]
+    return raised
 
-    τ grows by (Σ_j v_j max(p_j - τ, 0) - 1) / Σ_{p_j > τ} v_j, Newton's step for a convex,
-    piecewise linear function, until the mass is 1.
+
+def _raised(values: Array, weights: Array, masses: Array, level: Array) -> Array:
+    """Raise τ, ``level``, until max(p - τ, 0) has the mass; return max(p, τ).
+
+    Michelot's finite iteration: τ grows by (Σ_j v_j max(p_j - τ, 0) - mass) / Σ_{p_j > τ} v_j,
+    Newton's step for a convex, piecewise linear function.
     """
-    tau, rows, some = np.zeros(len(values)), np.arange(len(values)), values
     work = np.empty_like(values)
     total = weights.sum()
     for _ in range(_MOST_STEPS):
-        level = tau[rows, None]
-        # max(p - τ, 0) = max(p, τ) - τ
-        raised = np.maximum(some, level, out=work[: len(some)])
-        excess = raised @ weights - level[:, 0] * total - 1.0
-        open_rows = excess > _MASS_TOLERANCE
-        if not np.any(open_rows):
+        raised = np.maximum(values, level[:, None], out=work)
+        excess = raised @ weights - level * total - masses
+        unsolved = excess > _MASS_TOLERANCE * masses
+        n_unsolved = np.count_nonzero(unsolved)
+        if 2 * n_unsolved < len(values) or not n_unsolved:
             break
-        if 2 * np.count_nonzero(open_rows) < len(rows):  # most are done: go on with the others
-            rows, excess, level = rows[open_rows], excess[open_rows], level[open_rows]
-            some = values[rows]
-        above = np.greater(some, level, out=work[: len(some)])
-        tau[rows] += np.maximum(excess, 0.0) / (above @ weights)
-    np.subtract(values, tau[:, None], out=work)
-    np.maximum(work, 0.0, out=work)
-    work /= (work @ weights)[:, None]  # removes the last rounding
+        above = np.greater(values, level[:, None], out=work)
+        level += np.maximum(excess, 0.0) / (above @ weights)
+    else:  # a mass so small beside the values that rounding hides it
+        return np.maximum(values, level[:, None], out=work)
+    if n_unsolved:  # most are done: go on with the others
+        rest = level[unsolved]
+        work[unsolved] = _raised(values[unsolved], weights, masses[unsolved], rest)
+        level[unsolved] = rest
     return work
