@@ -1,15 +1,17 @@
 """A Cholesky factor that is computed in place once and then solves many systems."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from kcdo.errors import KcdoError
 
 Array = NDArray[np.floating]
+
+_COLUMNS = 512  # right-hand sides at a time
 
 
 class NotPositiveDefiniteError(KcdoError, np.linalg.LinAlgError):
@@ -46,9 +48,13 @@ class CholeskyFactor:
         if B.ndim == 2 and B.flags.c_contiguous and B.dtype == self._upper.dtype:
             # rows of B are columns to BLAS: solve Bᵀ U⁻¹ U⁻ᵀ from the right, without reordering B
             trsm: Any = get_blas_funcs("trsm", (self._upper,))
-            half = trsm(1.0, self._upper, B.T, side=1)
-            return trsm(1.0, self._upper, half, side=1, trans_a=1, overwrite_b=1).T
+            return trsm(1.0, self._upper, self._half_solve(B), side=1, trans_a=1, overwrite_b=1).T
         return _lapack("potrs", self._upper)(self._upper, B, lower=0)[0]
+
+    def _half_solve(self, B: Array, *, overwrite: bool = False) -> Array:
+        """Return Bᵀ U⁻¹ for a C-contiguous B (n, k): half of a solve."""
+        trsm: Any = get_blas_funcs("trsm", (self._upper,))
+        return trsm(1.0, self._upper, B.T, side=1, overwrite_b=overwrite)
 
     def largest_eigenvalue(self, iterations: int = 15) -> float:
         """Return the largest eigenvalue of A = UᵀU, by power iterations from the constant vector.
@@ -70,13 +76,17 @@ class CholeskyFactor:
     def inverse_diagonal(self, rows: NDArray[np.integer] | None = None) -> Array:
         """Return the diagonal of A⁻¹, or some of its entries.
 
-        All of it takes one triangular inverse (n³/3 and a second matrix); k entries take k
-        solves.
+        All of it takes one triangular inverse (n³/3 and a second matrix); k entries take k half
+        solves: (A⁻¹)_ii = |U⁻ᵀ e_i|².
         """
         if rows is None:
             inverse, _ = _lapack("trtri", self._upper)(self._upper, lower=0)
             return np.array([inverse[i, i:] @ inverse[i, i:] for i in range(len(self))])
-        return inverse_entries(self.solve, len(self), rows)
+        out = np.empty(len(rows))
+        for part, units in _unit_vectors(len(self), rows, _COLUMNS, self._upper.dtype):
+            half = self._half_solve(units, overwrite=True)
+            out[part] = np.einsum("ij,ij->i", half, half)
+        return out
 
 
 def symmetric_inverse(matrix: Array) -> tuple[Array, float]:
@@ -95,17 +105,24 @@ def symmetric_inverse(matrix: Array) -> tuple[Array, float]:
 
 
 def inverse_entries(
-    solve: Callable[[Array], Array], n: int, rows: NDArray[np.integer], columns: int = 512
+    solve: Callable[[Array], Array], n: int, rows: NDArray[np.integer], columns: int = _COLUMNS
 ) -> Array:
     """Return entries of the diagonal of an (n, n) inverse: one solve each, a few at a time."""
     out = np.empty(len(rows))
-    for start in range(0, len(rows), columns):
-        part = rows[start : start + columns]
-        each = np.arange(len(part))
-        units = np.zeros((n, len(part)))
-        units[part, each] = 1.0
-        out[start : start + len(part)] = solve(units)[part, each]
+    for part, units in _unit_vectors(n, rows, columns, np.dtype(float)):
+        out[part] = solve(units)[rows[part], np.arange(units.shape[1])]
     return out
+
+
+def _unit_vectors(
+    n: int, rows: NDArray[np.integer], columns: int, dtype: DTypeLike
+) -> Iterator[tuple[slice, Array]]:
+    """Yield columns of the (n, n) identity, a few at a time, with their places in ``rows``."""
+    for start in range(0, len(rows), columns):
+        part = slice(start, start + columns)
+        units = np.zeros((n, len(rows[part])), dtype=dtype)
+        units[rows[part], np.arange(units.shape[1])] = 1.0
+        yield part, units
 
 
 def _lapack(name: str, matrix: Array) -> Any:
