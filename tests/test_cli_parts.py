@@ -54,10 +54,32 @@ def test_chunks_hold_all_records_as_they_stand(tmp_path, rows):
         chunks = list(table.chunks(rows))
         assert table.position() == table.size
     assert [record for chunk in chunks for record in chunk.records] == records
-    assert [chunk.start for chunk in chunks] == list(range(1, 6, rows))
+    lengths = [len(chunk) for chunk in chunks]
+    assert max(lengths) <= rows
+    assert [chunk.start for chunk in chunks] == [1 + sum(lengths[:i]) for i in range(len(chunks))]
     frame = pd.concat([chunk.frame(["s", "n"], {"n"}) for chunk in chunks])
     assert frame["n"].tolist() == [1, 2, 3, 4, 5]
     assert frame["s"].tolist() == ["x", 'a\n"b"', '5" pipe', "", "end"]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_blank_lines_are_no_rows_wherever_chunks_end(tmp_path, rows):
+    text = "a\tb\n1\t2\n\n  \n\t\n3\t4\r\n\n5\t6\n \t \n\n"
+    with table_of(tmp_path, text) as table:
+        chunks = list(table.chunks(rows))
+    assert [record for chunk in chunks for record in chunk.records] == [
+        "1\t2\n",
+        "3\t4\r\n",
+        "5\t6\n",
+    ]
+    assert chunks[-1].start + len(chunks[-1]) == 4
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_a_row_of_another_width_is_named(tmp_path, rows):
+    table = table_of(tmp_path, "a,b\n1,2\n\n3,4\n5,6,7\n")
+    with table, pytest.raises(InvalidInputError, match=r"row 3 .* has 3 fields, the header has 2"):
+        list(table.chunks(rows))
 
 
 def test_numbers_and_labels():

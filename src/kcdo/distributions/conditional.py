@@ -1,5 +1,6 @@
 """ConditionalDistribution: what a prediction is. Condition, then query."""
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from kcdo.distributions.picture import small_html
 from kcdo.distributions.summary import Summary
 from kcdo.errors import InvalidInputError, KcdoWarning, SignedDensityError
 from kcdo.frames import NO_LABELS, Labels
-from kcdo.parallel import ordered_map
+from kcdo.parallel import ordered_map, thread_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -331,8 +332,7 @@ class ConditionalDistribution:
         if self._kept is not None:
             return [answer(self._kept, slice(0, len(self)))]
         n_jobs = self._source.n_jobs if n_jobs is None else n_jobs
-        step = max(1, _CHUNK_ELEMENTS // self._source.width)
-        parts = [slice(start, start + step) for start in range(0, len(self), step)]
+        parts = self._parts(thread_count(n_jobs))
 
         def work(part: slice) -> tuple[Result, Batch | None]:
             batch = self._source.batch(self._rows[part])
@@ -344,6 +344,14 @@ class ConditionalDistribution:
         if len(batches) == len(parts):
             self._kept = join(batches)
         return [result for result, _ in results]
+
+    def _parts(self, threads: int) -> list[slice]:
+        """Return consecutive chunks of queries, as many for each thread."""
+        step = max(1, _CHUNK_ELEMENTS // self._source.width)
+        if len(self) > step:
+            rounds = math.ceil(len(self) / (step * threads))
+            step = math.ceil(len(self) / (rounds * threads))
+        return [slice(start, start + step) for start in range(0, len(self), step)]
 
     def _map(self, answer: Callable[[Batch], Array]) -> Array:
         return np.concatenate(self._each(lambda batch, _: answer(batch)))
