@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from kcdo.commands.models import load_model
+from kcdo.commands.predict import _one_ahead
 from tests.command_line import (
     KCDO,
     fail_here,
@@ -236,3 +237,30 @@ def test_peak_memory_is_flat_in_the_length_of_the_file(folder, tmp_path):
         assert status == 0
         peaks.append(usage.ru_maxrss / 1024)
     assert peaks[1] < peaks[0] + 60  # MB, where the file is 64 MB longer and twice that in memory
+
+
+def test_results_are_found_one_ahead_in_order():
+    found = []
+
+    def double(item):
+        found.append(item)
+        return 2 * item
+
+    for item, result in _one_ahead(double, range(1, 6)):
+        assert result == 2 * item
+        assert len(found) <= item + 1
+    assert found == [1, 2, 3, 4, 5]
+    assert list(_one_ahead(double, [])) == []
+
+
+def test_errors_of_items_and_of_results_come_through():
+    parts = _one_ahead(lambda item: 1 / item, [1, 0, 2])
+    assert next(parts) == (1, 1.0)
+    with pytest.raises(ZeroDivisionError):
+        next(parts)
+    with pytest.raises(ValueError, match="no number"):
+        list(_one_ahead(abs, (int(text) if text != "x" else fail() for text in "1x2")))
+
+
+def fail():
+    raise ValueError("no number")

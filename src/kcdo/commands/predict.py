@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -18,6 +21,9 @@ from kcdo.errors import InvalidInputError
 if TYPE_CHECKING:
     from kcdo.commands.answers import Answers
     from kcdo.commands.tables import Table
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @app.command(
@@ -83,14 +89,34 @@ def _write(
     from kcdo.commands.tables import CHUNK_ROWS, open_writer
 
     n_rows = 0
-    with output_file(out) as file:
+    positioned = ((chunk, table.position()) for chunk in table.chunks(CHUNK_ROWS))
+    parts = _one_ahead(lambda item: answers.of(item[0]), positioned)
+    with output_file(out) as file, closing(parts):
         writer = open_writer(file, out, table, added)
         with talk.progress(f"Predicting {data.name}", table.size or None) as show:
-            for chunk in table.chunks(CHUNK_ROWS):
-                writer.write(chunk, answers.of(chunk))
+            for (chunk, position), values in parts:
+                writer.write(chunk, values)
                 n_rows += len(chunk)
-                show(table.position())
+                show(position)
         if not n_rows:
             raise InvalidInputError(f"{data} has a header but no rows.")
         writer.close()
     return n_rows
+
+
+def _one_ahead(
+    function: Callable[[Item], Result], items: Iterable[Item]
+) -> Generator[tuple[Item, Result]]:
+    """Yield items with the results of a function, found by a thread while those before are in use.
+
+    The items come from this thread: where they wait for a pipe, Ctrl-C ends it.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        before: tuple[Item, Future[Result]] | None = None
+        for item in items:
+            computing = thread.submit(function, item)
+            if before is not None:
+                yield before[0], before[1].result()
+            before = item, computing
+        if before is not None:
+            yield before[0], before[1].result()

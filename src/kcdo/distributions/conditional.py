@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.floating]
 Result = TypeVar("Result")
 
-_CHUNK_ELEMENTS = 1 << 21  # numbers held at a time by a thread: 16 MiB
+_CHUNK_ELEMENTS = 1 << 20  # numbers held at a time by a thread: 8 MiB
 _CACHE_ELEMENTS = 1 << 22
 
 
