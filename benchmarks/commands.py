@@ -3,7 +3,7 @@
     python -m benchmarks.commands [--rows 100000 1000000] [--out docs/command-line.md]
 
 The model is fitted to 10,000 rows of five columns. ``reading`` is what pandas needs for the same
-file; the peak is that of the process.
+file; the peak is that of the process. Imports are medians over fresh processes started in turn.
 """
 
 import argparse
@@ -21,6 +21,11 @@ from experiments.pages import replace_table
 
 FITTED_ROWS = 10_000
 CENTRES = 500
+STARTS = 9
+IMPORTS = {
+    "`import kcdo`": "import kcdo",
+    "`import kcdo` and its estimator": "from kcdo import ConditionalDensityOperator",
+}
 
 
 def write_table(path: Path, n_rows: int, seed: int) -> Path:
@@ -47,6 +52,21 @@ def row(case: str, measured: tuple[float, float], reading: float | None = None) 
     seconds, peak = measured
     beside = "" if reading is None else f"{reading:.1f} s"
     return f"| {case} | {seconds:.1f} s | {beside} | {peak:.0f} MB |"
+
+
+def imports() -> str:
+    """Return one line: seconds from start to end of processes that import, beside scikit-learn."""
+    codes = {**IMPORTS, "`import sklearn`": "import sklearn"}
+    times: dict[str, list[float]] = {name: [] for name in codes}
+    for _ in range(STARTS):
+        for name, code in codes.items():
+            started = time.perf_counter()
+            subprocess.run([sys.executable, "-c", code], check=True)
+            times[name].append(time.perf_counter() - started)
+    medians = {name: float(np.median(values)) for name, values in times.items()}
+    beside = medians.pop("`import sklearn`")
+    found = [f"{name} {value:.2f} s ({value / beside:.2f} ×)" for name, value in medians.items()]
+    return f"{', '.join(found)}; `import sklearn` {beside:.2f} s."
 
 
 def measure(folder: Path, lengths: list[int]) -> list[str]:
@@ -79,7 +99,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         lines = measure(Path(folder), arguments.rows)
     head = ["| command | time | reading | peak memory |", "|---|---|---|---|"]
-    text = "\n".join([*head, *lines, "", f"{os.cpu_count()} cores."])
+    text = "\n".join([*head, *lines, "", imports(), "", f"{os.cpu_count()} cores."])
     print(text)
     if arguments.out:
         replace_table(arguments.out, text)
