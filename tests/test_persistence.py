@@ -772,6 +772,7 @@ class Plain:
 def registered(monkeypatch):
     monkeypatch.setattr(forms, "_BY_NAME", dict(forms._BY_NAME))
     monkeypatch.setattr(forms, "_BY_CLASS", dict(forms._BY_CLASS))
+    monkeypatch.setattr(forms, "_LATER", dict(forms._LATER))
 
 
 def test_one_line_adds_a_class(registered):
@@ -783,6 +784,16 @@ def test_one_line_adds_a_class(registered):
     made = decode(json.loads(json.dumps(written)), arrays)
     np.testing.assert_array_equal(made._doubled, [2.0, 4.0])
     assert made._point.name == "origin"
+
+
+def test_classes_are_registered_when_first_met(registered):
+    forms.register_later(Point.__module__.partition(".")[0], lambda: register("tests.Point", Point))
+    forms.register_later("later", lambda: register("later.Point", Plain, fields={}))
+    assert "tests.Point" not in forms._BY_NAME
+    assert forms.form_of(Point(np.zeros(1))).name == "tests.Point"
+    assert forms.form_called("tests.Point").cls is Point
+    assert "later.Point" not in forms._BY_NAME
+    assert forms.form_called("later.Point").cls is Plain
 
 
 def test_a_renamed_class_reads_its_old_name(registered):

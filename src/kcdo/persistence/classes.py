@@ -6,7 +6,6 @@ from typing import Any, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
-from sklearn.gaussian_process import kernels as sklearn_kernels
 
 from kcdo import (
     automatic,
@@ -31,7 +30,7 @@ from kcdo.frames import Labels
 from kcdo.memory import require_memory
 from kcdo.parallel import thread_count
 from kcdo.persistence import checks
-from kcdo.persistence.forms import register
+from kcdo.persistence.forms import register, register_later
 from kcdo.progress import Progress
 from kcdo.systems.exact import _BlockProduct
 
@@ -128,6 +127,17 @@ def _density_kernel(kernel: kernels.Kernel, dim: int) -> kernels.DensityKernel:
     return kernels.DensityKernel(kernel, dim)
 
 
+def _register_sklearn_kernels() -> None:
+    from sklearn.gaussian_process import kernels as theirs
+
+    for name in (
+        *("ConstantKernel", "WhiteKernel", "RBF", "Matern", "RationalQuadratic", "ExpSineSquared"),
+        *("DotProduct", "PairwiseKernel", "Sum", "Product", "Exponentiation", "CompoundKernel"),
+    ):
+        kernel = getattr(theirs, name)
+        register(f"sklearn.{name}", kernel, fields=dict.fromkeys(signature(kernel).parameters, Any))
+
+
 # --- what users choose: kernels, measures, filters, schemes, solvers
 
 for _name in (
@@ -138,12 +148,7 @@ for _name in (
 register("OnColumns", kernels.OnColumns, check=checks.on_columns)
 register("DensityKernel", kernels.DensityKernel, make=_density_kernel)
 register("Adapter", kernels.Adapter)
-for _name in (
-    *("ConstantKernel", "WhiteKernel", "RBF", "Matern", "RationalQuadratic", "ExpSineSquared"),
-    *("DotProduct", "PairwiseKernel", "Sum", "Product", "Exponentiation", "CompoundKernel"),
-):
-    _kernel = getattr(sklearn_kernels, _name)
-    register(f"sklearn.{_name}", _kernel, fields=dict.fromkeys(signature(_kernel).parameters, Any))
+register_later("sklearn", _register_sklearn_kernels)
 
 register("Grid", measures.Grid, check=checks.grid)
 register("Scattered", measures.Scattered, check=checks.scattered)

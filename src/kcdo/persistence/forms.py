@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import partial
+from threading import Lock
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -61,6 +62,8 @@ class Form:
 
 _BY_NAME: dict[str, Form] = {}
 _BY_CLASS: dict[type, Form] = {}
+_LATER: dict[str, Callable[[], None]] = {}  # package -> what registers its classes
+_LATER_LOCK = Lock()
 
 
 def register(
@@ -108,13 +111,32 @@ def register(
     _BY_NAME[name] = _BY_CLASS[cls] = form
 
 
+def register_later(package: str, registration: Callable[[], None]) -> None:
+    """Register classes of a package that takes long to import once one of them is met.
+
+    In files their names begin with that of the package and a dot.
+    """
+    _LATER[package] = registration
+
+
+def _registered(name: str) -> None:
+    with _LATER_LOCK:
+        registration = _LATER.get(name.partition(".")[0])
+        if registration is not None:
+            registration()
+            del _LATER[name.partition(".")[0]]
+
+
 def form_of(value: Any) -> Form | None:
     """Return how an object is written, None where its class is not registered."""
+    _registered(type(value).__module__)
     return _BY_CLASS.get(type(value))
 
 
 def form_called(name: Any) -> Form:
     """Return the form that a file names."""
+    if isinstance(name, str):
+        _registered(name)
     if not isinstance(name, str) or name not in _BY_NAME:
         raise ModelFileError(f"it names {str(name)[:60]!r}, which no model file may hold.")
     return _BY_NAME[name]

@@ -5,7 +5,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import kmeans_plusplus
 
 from kcdo.errors import InvalidInputError
 from kcdo.kernels import Kernel, cross_gram, weighted_mean_sd
@@ -127,6 +126,8 @@ class Nystrom:
         if self.choice == "uniform":
             chosen: NDArray[np.integer] = rng.choice(len(rows), m, replace=False)
         elif self.choice == "kmeans++":
+            from sklearn.cluster import kmeans_plusplus  # a long import, for this choice alone
+
             _, sd = weighted_mean_sd(rows)
             scaled = rows / np.where(sd > 0, sd, 1.0)
             _, chosen = kmeans_plusplus(scaled, m, random_state=int(rng.integers(2**31)))
