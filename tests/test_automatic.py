@@ -345,7 +345,7 @@ def test_the_spike_of_a_discrete_output_is_bounded():
     assert model.report_.kernel_y.scale >= floor * (1 - 1e-9)
     dist = model.conditional(X)
     assert dist.std().min() > 0.9 * floor
-    assert dist.pdf(np.linspace(-6, 6, 1201)).max() < 4.0  # gap 1: a mass of 1 within a quarter
+    assert dist.pdf(np.linspace(-6, 6, 1201)).max() < 5.0  # gap 1: a mass of 1 within a fifth
 
 
 @pytest.mark.parametrize("n", [2, 3, 10, 19])
@@ -534,7 +534,7 @@ def test_held_out_densities_of_the_plain_form_are_those_of_a_refit(d):
         others = rows.take(np.setdiff1d(np.arange(30), [row]))
         alpha = plain.choice.alpha * 30 / 29  # the same ridge
         system = ExactSystem(plain.choice.kernel, Groups.of(others.X), alpha)
-        operator = DensityOperator.exact(system, plain.operator.output, others.Y, "project")
+        operator = DensityOperator.exact(system, plain.fewer, others.Y, "project")
         expected = operator.batch(rows.X[row : row + 1]).pdf(points)[0]
         # the marginal, which answers where no row is near, still knows the row
         np.testing.assert_allclose(found.pdf(points)[i], expected, atol=2e-3 * expected.max())
