@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         Matern,
         Periodic,
         Product,
+        Remembering,
         Sum,
         with_median_scales,
     )
@@ -119,6 +120,7 @@ _HOMES = {
         "Matern",
         "Periodic",
         "Product",
+        "Remembering",
         "Sum",
         "with_median_scales",
     ),
@@ -189,6 +191,7 @@ __all__ = [
     "Product",
     "QuasiRandomBox",
     "ReconstructedDensity",
+    "Remembering",
     "ReportDisplay",
     "RidgelineDisplay",
     "Sample",
