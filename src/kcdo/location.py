@@ -17,7 +17,7 @@ from kcdo.systems import Centres, Exact, ExactSystem, Groups, NystromRows, Queri
 Array = NDArray[np.floating]
 
 _SPREAD_ROWS = 1000  # inputs that the predictive variance is computed from
-_NOISE_ROWS = 2000  # rows that the varying noise is regressed on
+NOISE_ROWS = 2000  # rows, or inputs, that the varying noise is regressed on
 _LEAST_SQUARE = 1e-4  # a residual of 0 must not become log 0
 _LARGEST_RESIDUAL = 5.0  # squares beyond do not count in the overall factor
 
@@ -139,7 +139,7 @@ def _spread(
     seed: int,
 ) -> tuple[Spread, Array]:
     """Return the predictive variance, and its held-out ratio at every row."""
-    chosen = _some(len(X), _SPREAD_ROWS, seed)
+    chosen = some_rows(X, _SPREAD_ROWS, seed)
     groups = Groups.of(X[chosen], weights[chosen])
     matrix = lower_gram(parameters.kernel, groups.points, n_jobs=n_jobs)
     ridge = parameters.noise / groups.totals
@@ -171,7 +171,7 @@ def _varying_noise(
     if parameters.noise_kernel is None:
         return None, np.zeros_like(squared)
     logs = log_squares(squared)
-    chosen = _some(len(X), _NOISE_ROWS, seed)
+    chosen = some_rows(X, NOISE_ROWS, seed)
     groups = Groups.of(X[chosen], weights[chosen])
     offset = np.average(logs, axis=0, weights=weights)
     alpha = parameters.noise_of_noise / groups.weights.sum()
@@ -191,7 +191,8 @@ def log_squares(squared: Array) -> Array:
     return np.log(squared + _LEAST_SQUARE)
 
 
-def _some(n: int, most: int, seed: int) -> NDArray[np.integer]:
-    if n <= most:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+def some_rows(X: NDArray, most: int, seed: int) -> NDArray[np.integer]:
+    """Return all rows if they have at most so many distinct inputs, else so many at random."""
+    if len(X) <= most or len(Groups.of(X).points) <= most:
+        return np.arange(len(X))
+    return np.sort(np.random.default_rng(seed).choice(len(X), most, replace=False))

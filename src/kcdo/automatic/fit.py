@@ -125,7 +125,8 @@ def _fit(problem: Problem) -> AutomaticFit:
     with stage("weights"):
         judged = problem.judges(_ALL_ROWS)
         held_out = _held_out(problem, plain, located, judged)
-        held_out["marginal_tail"] = marginal_tail(len(judged), centre, spread)
+        if _needs_marginal_tail(problem.combination, located):
+            held_out["marginal_tail"] = marginal_tail(len(judged), centre, spread)
         wanted = {name: batch for name, batch in held_out.items() if wants(name)}
         weights = combined_weights(
             wanted, rows.Y[judged], rows.weights[judged], problem.combination
@@ -141,6 +142,16 @@ def _fit(problem: Problem) -> AutomaticFit:
     )
     importances = _importances(operator, rows)
     return AutomaticFit(operator, plain.system, importances, plain.choice.loss, chosen)
+
+
+def _needs_marginal_tail(combination: Combination, located: TunedLocated | None) -> bool:
+    """Whether only the tail about the mean of all outputs gives every output a density.
+
+    The one about the location does so too, and does not widen distributions that are far narrower
+    than that of all outputs.
+    """
+    given = combination.marginal_tail is not None
+    return given or located is None or not combination.wants("residual_tail")
 
 
 def _held_out(

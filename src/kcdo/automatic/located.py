@@ -1,24 +1,28 @@
 """The location-scale form: parameters of location and scale, and the density of residuals."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.automatic.plain import Tuned, refitted, tuned_residual
-from kcdo.automatic.problem import Lowest, Problem, RowSystem, Side
+from kcdo.automatic.problem import Lowest, Problem, RowSystem, Side, search_memory
 from kcdo.combination import (
     Located,
 )
 from kcdo.kernels import (
     FreeScales,
+    Kernel,
     with_median_scales,
 )
 from kcdo.location import (
+    NOISE_ROWS,
     LocationParameters,
     Residuals,
     fit_location_scale,
     log_squares,
+    some_rows,
 )
 from kcdo.systems import ExactSystem, Groups
 from kcdo.tuning import (
@@ -64,40 +68,54 @@ def _location_parameters(
     total = float(rows.weights.sum())
     judged = problem.judges(problem.effort.rows)
     centred = rows.Y - np.average(rows.Y, axis=0, weights=rows.weights)
-    systems = problem.systems(best.kernel, rows)
-    lowest: Lowest[tuple[float, RowSystem]] = Lowest()
+    lowest: Lowest[tuple[Kernel, float, RowSystem]] = Lowest()
 
-    def judge(noise: float) -> float:
+    def judge(kernel: Kernel, noise: float) -> float:
         """Return the held-out Gaussian log score, each output's variance at its best."""
-        system = systems(noise / total)
+        system = problem.systems(kernel, rows)(noise / total)
         errors = (centred[judged] - system.held_out(centred, judged)) ** 2
         kept = system.kept(judged)[:, None]
         loss = float(np.sum(np.log(np.mean(errors * kept, axis=0)) - np.mean(np.log(kept))))
-        return lowest.offer(loss, (noise, system))
+        return lowest.offer(loss, (kernel, noise, system))
 
-    if len(judged) < len(rows):
-        search_alpha(judge, best.noise, _FACTORISATIONS, 1.0)  # the noise does not depend on N
+    if len(judged) < len(rows):  # the noise does not depend on N
+        search_alpha(partial(judge, best.kernel), best.noise, _FACTORISATIONS, 1.0)
     else:
-        judge(best.noise)
-    noise, system = lowest.best()
-    parameters = LocationParameters(best.kernel, noise)
-    return _with_varying_noise(problem, parameters, best), system
+        judge(best.kernel, best.noise)
+    if problem.may_remember(rows):
+        search_memory(judge, *lowest.best()[:2], lowest.loss)
+    kernel, noise, system = lowest.best()
+    parameters = LocationParameters(kernel, noise)
+    return _with_varying_noise(problem, parameters, best, system), system
 
 
 def _with_varying_noise(
-    problem: Problem, parameters: LocationParameters, best: MeanChoice
+    problem: Problem, parameters: LocationParameters, best: MeanChoice, system: RowSystem
 ) -> LocationParameters:
-    """Learn, on some rows, how the log squared residuals vary with x."""
-    some = problem.few()
-    alpha = parameters.noise / some.weights.sum()
-    system = ExactSystem(best.kernel, Groups.of(some.X, some.weights), alpha)
+    """Learn how the log squared residuals vary with x; at inputs that come back, from all rows."""
+    rows = problem.rows
     _, residuals = fit_location_scale(
-        parameters, system, (some.X, some.Y, some.weights), problem.floor, problem.seed
+        parameters, system, (rows.X, rows.Y, rows.weights), problem.floor, problem.seed
     )
-    logs = some.with_outputs(log_squares(residuals.values**2))
+    logs = rows.with_outputs(log_squares(residuals.values**2))
     effort = replace(problem.effort, rows=problem.effort.race_rows)
     (choice,) = search_mean([best.template], logs, effort, _WIDE_NOISE, problem.seed)
-    return replace(parameters, noise_kernel=choice.kernel, noise_of_noise=choice.noise)
+    lowest: Lowest[tuple[Kernel, float]] = Lowest()
+    some = logs.take(some_rows(logs.X, NOISE_ROWS, problem.seed))
+    centred = some.Y - np.average(some.Y, axis=0, weights=some.weights)
+
+    def judge(kernel: Kernel, noise: float) -> float:
+        alpha = noise / some.weights.sum()
+        errors = centred - ExactSystem(kernel, Groups.of(some.X, some.weights), alpha).held_out(
+            centred
+        )
+        return lowest.offer(float(np.mean(errors**2)), (kernel, noise))
+
+    judge(choice.kernel, choice.noise)
+    if problem.may_remember(some):
+        search_memory(judge, choice.kernel, choice.noise, lowest.loss)
+    kernel, noise = lowest.best()
+    return replace(parameters, noise_kernel=kernel, noise_of_noise=noise)
 
 
 def _tuned_residual(problem: Problem, means: list[MeanChoice], residuals: Residuals) -> Tuned:

@@ -1,20 +1,18 @@
 """One density operator: scales from some rows, α and the output filter from all."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.automatic.problem import Lowest, Problem, RowSystem, Side
+from kcdo.automatic.problem import Lowest, Problem, RowSystem, Side, search_memory
 from kcdo.distributions import NodeBatch, layout_of
 from kcdo.kernels import (
     DensityKernel,
     FreeScales,
     Gaussian,
     Kernel,
-    Remembering,
     weighted_mean_sd,
     with_median_scales,
     with_output_sds,
@@ -56,7 +54,6 @@ _FINE_NODES = {1: 256, 2: 56, 3: 20}
 _MANY_NODES = 2048
 _NODES_PER_LENGTH = 3.4  # final node spacing: a quarter of the bandwidth, 1.18 lengths
 _MOST_REPEAT = 0.5  # share of rows beyond which inputs come back as a rule
-_MEMORIES = (0.5, 0.8, 0.95, 0.99, 0.998)  # shares of the ridge that are memory of an input
 _FEW_FACTORISATIONS = 2
 _FACTORISATIONS = 4  # of the system of all rows, in the search for α
 
@@ -204,25 +201,14 @@ def _judged_on_all(
     else:
         judge(choice.kernel, choice.alpha)
     if fixed.alpha is None and problem.may_remember(rows):
-        _search_memory(judge, lowest.best()[0], float(rows.weights.sum()))
+        total, best = float(rows.weights.sum()), lowest.best()[0]
+        search_memory(
+            lambda kernel, noise: judge(kernel, noise / total),
+            best.kernel,
+            best.alpha * total,
+            lowest.loss,
+        )
     return lowest.best()
-
-
-def _search_memory(
-    judge: Callable[[Kernel, float], float], best: DensityChoice, total: float
-) -> None:
-    """Judge ever larger shares of the ridge as memory of the input, while that helps.
-
-    The diagonal K + Nα stays, so that new inputs are predicted as before.
-    """
-    least = best.loss
-    for memory in _MEMORIES:
-        own = memory * total * best.alpha
-        remembering = Remembering(best.kernel, own / (1.0 + own))
-        loss = judge(remembering, (1.0 - memory) * best.alpha / (1.0 + own))
-        if loss >= least:
-            return
-        least = loss
 
 
 @dataclass(frozen=True, eq=False)
