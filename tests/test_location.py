@@ -162,7 +162,7 @@ def test_of_many_rows_variances_and_noise_come_from_some(monkeypatch):
     parameters = LocationParameters(KERNEL, NOISE, Gaussian((2.0, 2.0)), 1.0)
     whole, residuals = fit(X, Y, parameters=parameters)
     monkeypatch.setattr("kcdo.location._SPREAD_ROWS", 120)
-    monkeypatch.setattr("kcdo.location._NOISE_ROWS", 120)
+    monkeypatch.setattr("kcdo.location.NOISE_ROWS", 120)
     part, fewer = fit(X, Y, parameters=parameters)
     assert part.spread.centres.n_centres == part.log_noise.centres.n_centres == 120
     np.testing.assert_allclose(part(X)[0], whole(X)[0])
