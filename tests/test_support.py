@@ -139,3 +139,20 @@ def test_a_whole_distribution_lies_within_its_bounds(support):
     np.testing.assert_allclose(mass, 1.0, atol=0.02)
     assert np.all(dist.quantile(0.999) < 1.0)
     assert np.all(np.diff(dist.mean()) > 0.1)
+
+
+@pytest.mark.parametrize(
+    ("support", "outputs"),
+    [((0.0, None), [0.0, 0.4]), ((None, 0.0), [0.0, -0.4]), ((0.0, 1.0), [0.0, 1.0])],
+)
+def test_outputs_on_a_bound_have_a_density(support, outputs):
+    """They are scored where training moves its own: just inside."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 1))
+    Y = np.clip(np.where(np.arange(40) % 4, np.abs(X[:, 0]) / 4, 0.0), 0.0, 1.0)
+    Y = -Y if support == (None, 0.0) else Y
+    model = kcdo.ConditionalDensityOperator(selection="heuristic", support=support).fit(X, Y)
+    dist = model.conditional(X[:2])
+    assert np.isfinite(dist.logpdf_pairs(outputs)).all()
+    assert np.isfinite(dist.logpdf(outputs)).all()
+    np.testing.assert_array_equal(dist.pdf([-3.0, 3.0])[:, 0 if support[0] == 0.0 else 1], 0.0)

@@ -37,6 +37,10 @@ class Transform(ABC):
     def inside(self, y: Array) -> NDArray[np.bool_]:
         """Whether each entry lies strictly within the bounds."""
 
+    def off_bounds(self, y: Array) -> Array:
+        """Return y with entries that lie exactly on a bound moved inside."""
+        return y
+
     def of_columns(self, dims: Sequence[int]) -> "Transform":
         """Return the map of some columns."""
         return self
@@ -99,6 +103,10 @@ class Above(Transform):
         """Return -log(1 - exp(-(y - lower)/s))."""
         return -np.log(-np.expm1(-(y - self.lower) / self.scale))
 
+    def off_bounds(self, y: Array) -> Array:
+        """Return y with entries on the bound moved inside."""
+        return np.where(y == self.lower, self.lower + _NUDGE * self.scale, y)
+
     def inside(self, y: Array) -> NDArray[np.bool_]:
         """Whether lower < y < inf."""
         return (y > self.lower) & (y < np.inf)
@@ -129,6 +137,10 @@ class Below(Transform):
     def log_derivative(self, y: Array) -> Array:
         """Return -log(1 - exp(-(upper - y)/s))."""
         return -np.log(-np.expm1(-(self.upper - y) / self.scale))
+
+    def off_bounds(self, y: Array) -> Array:
+        """Return y with entries on the bound moved inside."""
+        return np.where(y == self.upper, self.upper - _NUDGE * self.scale, y)
 
     def inside(self, y: Array) -> NDArray[np.bool_]:
         """Whether -inf < y < upper."""
@@ -166,6 +178,12 @@ class Between(Transform):
         width = np.log(self.upper - self.lower)
         return width - np.log(y - self.lower) - np.log(self.upper - y)
 
+    def off_bounds(self, y: Array) -> Array:
+        """Return y with entries on a bound moved inside."""
+        nudge = _NUDGE * _FELT * (self.upper - self.lower)
+        y = np.where(y == self.lower, self.lower + nudge, y)
+        return np.where(y == self.upper, self.upper - nudge, y)
+
     def inside(self, y: Array) -> NDArray[np.bool_]:
         """Whether lower < y < upper."""
         return (y > self.lower) & (y < self.upper)
@@ -192,6 +210,10 @@ class Columns(Transform):
     def log_derivative(self, y: Array) -> Array:
         """Return log T_i'(y_i) of each column."""
         return self._each("log_derivative", y)
+
+    def off_bounds(self, y: Array) -> Array:
+        """Return y with entries on a bound of their column moved inside."""
+        return self._each("off_bounds", y)
 
     def inside(self, y: Array) -> NDArray[np.bool_]:
         """Whether each entry lies within its column's bounds."""

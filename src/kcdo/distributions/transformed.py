@@ -160,6 +160,7 @@ class TransformedBatch(Batch):
         return self.inner.entropy() - self._in_blocks(of_block)
 
     def _with_jacobian(self, points: Array, inner: Callable[[Array], Array]) -> Array:
+        points = self.transform.off_bounds(points)  # where training outputs on a bound were moved
         inside = np.all(self.transform.inside(points), axis=-1)
         middle = self.transform.inverse(np.zeros(self.dim))
         safe = np.where(inside[..., None], points, middle)
