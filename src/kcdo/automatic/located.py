@@ -66,7 +66,8 @@ def _location_parameters(
     """Return the parameters of location and scale; the noise is judged on all rows."""
     rows = problem.rows
     total = float(rows.weights.sum())
-    judged = problem.judges(problem.effort.rows)
+    few_inputs = len(Groups.of(rows.X).points) <= problem.effort.last_rows  # all rows cost little
+    judged = np.arange(len(rows)) if few_inputs else problem.judges(problem.effort.rows)
     centred = rows.Y - np.average(rows.Y, axis=0, weights=rows.weights)
     lowest: Lowest[tuple[Kernel, float, RowSystem]] = Lowest()
 
@@ -78,7 +79,7 @@ def _location_parameters(
         loss = float(np.sum(np.log(np.mean(errors * kept, axis=0)) - np.mean(np.log(kept))))
         return lowest.offer(loss, (kernel, noise, system))
 
-    if len(judged) < len(rows):  # the noise does not depend on N
+    if len(rows) > problem.effort.rows:  # the noise does not depend on N
         search_alpha(partial(judge, best.kernel), best.noise, _FACTORISATIONS, 1.0)
     else:
         judge(best.kernel, best.noise)
