@@ -25,7 +25,7 @@ from kcdo.systems import Exact, ExactSystem, Groups, Iterative, effective_size
 Array = NDArray[np.floating]
 Ridge = float | Scheme | None
 
-_HELD_OUT_GROUPS = 500
+_HELD_OUT_GROUPS = 300
 _ALL_HELD_OUT = 2000  # up to this many distinct inputs every row is held out
 _LARGEST_GRID_DIM = 3
 _REFERENCE_POINTS = 1000
