@@ -298,6 +298,19 @@ def test_a_given_combination_is_kept(combination, weights, short_searches):
     np.testing.assert_allclose(dist.cdf([-1e6, 1e6]), [[0.0, 1.0]] * 30, atol=1e-9)
 
 
+def test_three_given_weights_leave_the_rest_to_the_fourth(short_searches):
+    X, Y, *_ = wave(30)
+    model = auto(combination=kcdo.Combination(0.3, 0.3, 0.2)).fit(X, Y)
+    weights = {"plain": 0.3, "location_scale": 0.3, "residual_tail": 0.2, "marginal_tail": 0.2}
+    assert model.report_.weights == pytest.approx(weights)
+
+
+def test_an_output_that_hardly_varies(short_searches):
+    X = wave(60)[0]
+    model = auto().fit(X, (np.arange(60) == 7).astype(float))
+    assert np.isfinite(model.predict(X)).all()
+
+
 def test_some_given_weights_leave_the_rest_to_the_data(short_searches):
     X, Y, *_ = wave(30)
     weights = auto(combination=kcdo.Combination(marginal_tail=0.3)).fit(X, Y).report_.weights

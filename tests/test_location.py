@@ -161,7 +161,7 @@ def test_of_many_rows_variances_and_noise_come_from_some(monkeypatch):
     X, Y = data(200)
     parameters = LocationParameters(KERNEL, NOISE, Gaussian((2.0, 2.0)), 1.0)
     whole, residuals = fit(X, Y, parameters=parameters)
-    monkeypatch.setattr("kcdo.location._SPREAD_ROWS", 120)
+    monkeypatch.setattr("kcdo.location.SPREAD_ROWS", 120)
     monkeypatch.setattr("kcdo.location.NOISE_ROWS", 120)
     part, fewer = fit(X, Y, parameters=parameters)
     assert part.spread.centres.n_centres == part.log_noise.centres.n_centres == 120

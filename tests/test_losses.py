@@ -340,6 +340,13 @@ def test_an_output_kernel_with_a_scale_is_not_moved():
     assert objective.outputs.density_kernel(0.7, 0.1) == DensityKernel(Gaussian(0.3), 1)
 
 
+def test_scales_that_are_given_do_not_move():
+    half = Gaussian(0.5).on(0) * Gaussian().on(1)
+    objective, theta = chain(measures()["plane"], half, Tikhonov(), LogScore(), "row", 3)
+    assert_gradient(objective, theta, step=1e-6)
+    assert objective(theta)[1][-3] == 0.0
+
+
 def test_held_out_densities_are_those_of_a_refit():
     """Every row's density from the others alone, with the same ridges."""
     rng = np.random.default_rng(4)

@@ -1,15 +1,24 @@
 """A kernel that remembers inputs: against the plain formula, and where inputs come back."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kcdo
 from kcdo.errors import InvalidInputError
-from kcdo.kernels import FreeScales, Gaussian, Laplace, Matern, Remembering, with_median_scales
+from kcdo.kernels import (
+    FreeScales,
+    Gaussian,
+    Laplace,
+    Matern,
+    Remembering,
+    leaves,
+    with_median_scales,
+)
 from kcdo.kernels.expectation import expectation
-from kcdo.tuning import Rows
+from kcdo.tuning import Rows, families
 from tests.differences import assert_gradient
 
 
@@ -87,3 +96,48 @@ def test_where_inputs_come_back_their_own_rows_count(short_searches):
     between = model.predict(np.linspace(0.5, 2.5, 9)[:, None] + 1e-7)
     assert np.abs(between - np.sin(np.linspace(0.5, 2.5, 9))).mean() < 0.7
     assert Rows(x[:, None], y[:, None], np.ones(240)).share_repeated == 1.0
+
+
+def test_columns_are_found_inside():
+    frame = pd.DataFrame({"a": [0.0, 1.0, 1.0, 2.0], "b": ["u", "v", "v", "u"]})
+    kernel = Remembering(Gaussian(1.0).on("a") * kcdo.Categorical(1.0).on("b"), 0.3)
+    model = kcdo.ConditionalDensityOperator(kernel_x=kernel, selection="heuristic")
+    model.fit(frame, [0.0, 1.0, 1.2, 2.0])
+    assert [columns for _, columns in leaves(model.report_.kernel_x, range(2))] == [[0], [1]]
+    assert np.isfinite(model.predict(frame)).all()
+
+
+def test_families_are_compared_inside():
+    kernel = Remembering(kcdo.Automatic(), 0.2)
+    assert {type(family.kernel) for family in families(kernel)} == {Gaussian, Matern, Laplace}
+
+
+def repeated(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.integers(4, size=n), rng.integers(3, size=n)]).astype(float)
+    return X, X[:, 0] + 0.2 * rng.normal(size=n)
+
+
+def test_columns_that_the_kernel_does_not_see_are_not_remembered(short_searches):
+    X, y = repeated()
+    model = kcdo.ConditionalDensityOperator(kernel_x=Gaussian(1.0).on(0)).fit(X, y)
+    assert model.report_.kernel_x == Gaussian(1.0).on(0)
+    assert model.predict([[1.0, 0.0]]) == pytest.approx(model.predict([[1.0, 7.0]]))
+
+
+def test_a_stream_does_not_remember(short_searches):
+    X, y = repeated()
+    model = kcdo.ConditionalDensityOperator(solver=kcdo.Nystrom(20)).partial_fit(X, y)
+    assert not isinstance(model.report_.kernel_x, Remembering)
+
+
+def test_a_location_with_many_inputs_is_calibrated_at_new_ones(monkeypatch, short_searches):
+    """Its spread is computed from some inputs, so none may be remembered."""
+    monkeypatch.setattr("kcdo.automatic.located.SPREAD_ROWS", 30)
+    rng = np.random.default_rng(0)
+    x = np.repeat(rng.uniform(0, 3, 50), 3)
+    y = np.repeat(rng.normal(size=50), 3) + 0.1 * rng.normal(size=150)
+    only = kcdo.Combination(0.0, 1.0, 0.0, 0.0)
+    model = kcdo.ConditionalDensityOperator(combination=only).fit(x[:, None], y)
+    new = model.conditional(rng.uniform(0.2, 2.8, (40, 1)))
+    assert 0.6 < new.std().mean() < 1.6

@@ -28,7 +28,7 @@ _POINTS = 64  # quasi-random points of an uncertain input, where its mixture is 
 
 @dataclass(frozen=True)
 class Combination:
-    """Weights of the components; None leaves a weight to the held-out log densities.
+    """Weights of the components; None leaves a weight to the held-out scores.
 
     Parameters
     ----------
@@ -39,7 +39,8 @@ class Combination:
     residual_tail : float, optional
         A Student t about that location.
     marginal_tail : float, optional
-        A Student t about the mean of all outputs: outputs far from all others keep a density.
+        A Student t about the mean of all outputs. None: only where there is no residual tail, or
+        the other weights are given and sum to less than 1.
 
     Examples
     --------

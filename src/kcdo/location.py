@@ -16,7 +16,7 @@ from kcdo.systems import Centres, Exact, ExactSystem, Groups, NystromRows, Queri
 
 Array = NDArray[np.floating]
 
-_SPREAD_ROWS = 1000  # inputs that the predictive variance is computed from
+SPREAD_ROWS = 1000  # inputs that the predictive variance is computed from
 NOISE_ROWS = 2000  # rows, or inputs, that the varying noise is regressed on
 _LEAST_SQUARE = 1e-4  # a residual of 0 must not become log 0
 _LARGEST_RESIDUAL = 5.0  # squares beyond do not count in the overall factor
@@ -139,7 +139,7 @@ def _spread(
     seed: int,
 ) -> tuple[Spread, Array]:
     """Return the predictive variance, and its held-out ratio at every row."""
-    chosen = some_rows(X, _SPREAD_ROWS, seed)
+    chosen = some_rows(X, SPREAD_ROWS, seed)
     groups = Groups.of(X[chosen], weights[chosen])
     matrix = lower_gram(parameters.kernel, groups.points, n_jobs=n_jobs)
     ridge = parameters.noise / groups.totals

@@ -21,7 +21,7 @@ from kcdo.distributions import (
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.errors import AccuracyWarning, InvalidInputError
 from kcdo.kernels import Kernel
-from kcdo.linalg import narrow_factors
+from kcdo.linalg import CholeskyFactor, narrow_factors
 from kcdo.measures import Grid, Measure
 from kcdo.reconstruction import Reconstruction
 from kcdo.systems import (
@@ -85,7 +85,7 @@ class DensityOperator:
     ) -> "DensityOperator":
         """Solve for all observations; the filter acts on group means, not on observations."""
         ones = np.ones((system.n_centres, 1))
-        if _applies_weights(system.n_centres, output.measure):
+        if _applies_weights(system, output.measure):
             marginal = output.combine(system.groups.weights[None], Y)[0]
             weights = _Weights(system, output, Y.copy(), system.factor.solve(ones)[:, 0])
             return cls._made(system, output, weights, marginal, positivity)
@@ -264,14 +264,15 @@ def node_masses(
     return values
 
 
-def _applies_weights(n: int, measure: Measure) -> bool:
+def _applies_weights(system: ExactSystem, measure: Measure) -> bool:
     """Whether solving for every node costs more than it saves.
 
     On grids of several axes a bump is a product of its axes', and applying weights to it costs no
     more than the one matrix, which takes n² operations for each node to find.
     """
-    m = measure.n_nodes
-    wide = isinstance(measure, Grid) and measure.dim > 1 and m > 2 * n
+    n, m = system.n_centres, measure.n_nodes
+    factored = isinstance(system.factor, CholeskyFactor)
+    wide = factored and isinstance(measure, Grid) and measure.dim > 1 and m > 2 * n
     return wide or 8 * n * m > _LARGEST_MODEL
 
 

@@ -1,7 +1,7 @@
 """The boundary: user data become checked float arrays here, and nowhere else."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,17 @@ from sklearn.utils.validation import validate_data
 from kcdo.errors import InvalidInputError
 from kcdo.frames import frame_library
 from kcdo.inputs import GaussianInput, SampleInput
-from kcdo.kernels import Adapter, Automatic, Categorical, Kernel, OnColumns, Product, Sum
+from kcdo.kernels import (
+    Adapter,
+    Automatic,
+    Categorical,
+    Kernel,
+    OnColumns,
+    Product,
+    Remembering,
+    Sum,
+    leaves,
+)
 
 Array = NDArray[np.floating]
 
@@ -61,6 +71,8 @@ def default_kernel(X: Any) -> Kernel:
 
 def with_positions(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
     """Return the kernel with column names turned into positions."""
+    if isinstance(kernel, Remembering):
+        return replace(kernel, kernel=with_positions(kernel.kernel, names))
     if isinstance(kernel, Product | Sum):
         return type(kernel)(tuple(with_positions(k, names) for k in kernel.kernels))
     if not isinstance(kernel, OnColumns):
@@ -80,12 +92,8 @@ def with_positions(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
 
 def categorical_positions(kernel: Kernel, p: int) -> set[int]:
     """Return the columns on which the kernel compares categories."""
-    if isinstance(kernel, Product | Sum):
-        return set().union(*(categorical_positions(k, p) for k in kernel.kernels))
-    if isinstance(kernel, OnColumns):
-        inside = kernel.indices(p)
-        return {inside[i] for i in categorical_positions(kernel.kernel, len(inside))}
-    return set(range(p)) if isinstance(kernel, Categorical) else set()
+    found = (columns for leaf, columns in leaves(kernel, range(p)) if isinstance(leaf, Categorical))
+    return set().union(*found)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from kcdo.automatic.located import TunedLocated, refitted_located, tuned_located
 from kcdo.automatic.plain import Tuned, mean_choices, refitted, residual_sds, tuned_plain
 from kcdo.automatic.problem import AutomaticFit, Chosen, Problem, Side, discrete_floor, may_combine
 from kcdo.combination import (
+    NAMES,
     Combination,
     CombinedOperator,
     combined_weights,
@@ -81,7 +82,9 @@ def tuned_wishes(wishes: Wishes, rows: Rows, positivity: Positivity) -> Wishes:
         return wishes
     rows = rows.of_effective_weight()
     floor = discrete_floor(rows.Y)
-    problem = Problem(wishes, rows, Exact(), Combination(), positivity, floor)
+    problem = Problem(
+        wishes, rows, Exact(), Combination(), positivity, floor, remembers=False
+    )  # a stream keeps centres, not inputs
     means = mean_choices(problem)
     tuned = tuned_plain(problem, means, residual_sds(means[0], problem))
     output = tuned.operator.output
@@ -150,7 +153,8 @@ def _needs_marginal_tail(combination: Combination, located: TunedLocated | None)
     The one about the location does so too, and does not widen distributions that are far narrower
     than that of all outputs.
     """
-    given = combination.marginal_tail is not None
+    fixed = set(combination.fixed)
+    given = "marginal_tail" in fixed or len(fixed) == len(NAMES) - 1  # the rest goes to it
     return given or located is None or not combination.wants("residual_tail")
 
 

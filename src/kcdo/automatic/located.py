@@ -1,7 +1,7 @@
 """The location-scale form: parameters of location and scale, and the density of residuals."""
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,14 @@ from kcdo.kernels import (
 )
 from kcdo.location import (
     NOISE_ROWS,
+    SPREAD_ROWS,
     LocationParameters,
     Residuals,
     fit_location_scale,
     log_squares,
     some_rows,
 )
-from kcdo.systems import ExactSystem, Groups
+from kcdo.systems import ExactSystem, Groups, Nystrom
 from kcdo.tuning import (
     MeanChoice,
     Rows,
@@ -66,24 +67,28 @@ def _location_parameters(
     """Return the parameters of location and scale; the noise is judged on all rows."""
     rows = problem.rows
     total = float(rows.weights.sum())
-    few_inputs = len(Groups.of(rows.X).points) <= problem.effort.last_rows  # all rows cost little
+    exact = not isinstance(problem.solver, Nystrom)
+    few_inputs = exact and len(Groups.of(rows.X).points) <= SPREAD_ROWS  # all rows cost little
     judged = np.arange(len(rows)) if few_inputs else problem.judges(problem.effort.rows)
+    systems = lru_cache(maxsize=1)(lambda kernel: problem.systems(kernel, rows))
+    weights = rows.weights[judged]
     centred = rows.Y - np.average(rows.Y, axis=0, weights=rows.weights)
     lowest: Lowest[tuple[Kernel, float, RowSystem]] = Lowest()
 
     def judge(kernel: Kernel, noise: float) -> float:
         """Return the held-out Gaussian log score, each output's variance at its best."""
-        system = problem.systems(kernel, rows)(noise / total)
+        system = systems(kernel)(noise / total)
         errors = (centred[judged] - system.held_out(centred, judged)) ** 2
         kept = system.kept(judged)[:, None]
-        loss = float(np.sum(np.log(np.mean(errors * kept, axis=0)) - np.mean(np.log(kept))))
+        variance = np.average(errors * kept, axis=0, weights=weights)
+        loss = float(np.sum(np.log(variance) - np.average(np.log(kept), axis=0, weights=weights)))
         return lowest.offer(loss, (kernel, noise, system))
 
     if len(rows) > problem.effort.rows:  # the noise does not depend on N
         search_alpha(partial(judge, best.kernel), best.noise, _FACTORISATIONS, 1.0)
     else:
         judge(best.kernel, best.noise)
-    if problem.may_remember(rows):
+    if few_inputs and problem.may_remember(rows):  # the spread must know the same inputs
         search_memory(judge, *lowest.best()[:2], lowest.loss)
     kernel, noise, system = lowest.best()
     parameters = LocationParameters(kernel, noise)
@@ -110,7 +115,8 @@ def _with_varying_noise(
         errors = centred - ExactSystem(kernel, Groups.of(some.X, some.weights), alpha).held_out(
             centred
         )
-        return lowest.offer(float(np.mean(errors**2)), (kernel, noise))
+        loss = float(np.mean(np.average(errors**2, axis=0, weights=some.weights)))
+        return lowest.offer(loss, (kernel, noise))
 
     judge(choice.kernel, choice.noise)
     if problem.may_remember(some):

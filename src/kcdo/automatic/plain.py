@@ -1,7 +1,7 @@
 """One density operator: scales from some rows, α and the output filter from all."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,7 +105,8 @@ def residual_sds(choice: MeanChoice, problem: Problem) -> Array:
     alpha = choice.noise / some.weights.sum()
     system = ExactSystem(choice.kernel, Groups.of(some.X, some.weights), alpha)
     errors = centred - system.held_out(centred)
-    return np.sqrt(np.average(errors**2, axis=0, weights=some.weights))
+    sds = np.sqrt(np.average(errors**2, axis=0, weights=some.weights))
+    return np.maximum(sds, 1e-6 * problem.rows.Y.std(axis=0))  # some rows may all be equal
 
 
 def tuned_plain(problem: Problem, means: list[MeanChoice], residual_sd: Array) -> Tuned:
@@ -165,7 +166,8 @@ def tuned(
     operator = DensityOperator.of_rows(system, side, rows.Y, problem.positivity)
     fewer = side
     if side.measure.n_nodes > _MANY_NODES:
-        fewer = replace(side, measure=output.family(chosen.shape, _FINE_NODES).measure)
+        measure = output.family(chosen.shape, _FINE_NODES).measure
+        fewer = replace(side, measure=measure) if measure.n_nodes < side.measure.n_nodes else side
     return Tuned(rows, chosen, system, operator, fewer)
 
 
@@ -185,10 +187,11 @@ def _judged_on_all(
     rows, fixed = output.rows, output.fixed
     judged = problem.judges(problem.effort.rows)
     fine = output.family(choice.shape, _FINE_NODES)
+    systems = lru_cache(maxsize=1)(lambda kernel: problem.systems(kernel, rows))
     lowest: Lowest[tuple[DensityChoice, RowSystem]] = Lowest()
 
     def judge(kernel: Kernel, alpha: float) -> float:
-        system = problem.systems(kernel, rows)(alpha)
+        system = systems(kernel)(alpha)
         start = choice if lowest.kept is None else lowest.kept[0]
         weights = system.held_out_weights(judged)
         found = search_filter(start, weights, rows, judged, fine, problem.loss, fixed)
@@ -230,7 +233,7 @@ class _Outputs:
 
     def start(self, template: Kernel, kernel: Kernel, shape: Array) -> Start:
         """Return where a search begins; ``shape`` are the relative sds of the outputs."""
-        least = shortest_length(self._resolvable / shape)
+        least = shortest_length(self._resolvable / shape, self.fixed.ridge)
         return Start(template, kernel, self.family(shape, _COARSE_NODES), least)
 
     def family(self, shape: Array, nodes: dict[int, int]) -> OutputFamily:
@@ -245,7 +248,8 @@ class _Outputs:
 
     def above_floor(self, choice: DensityChoice) -> DensityChoice:
         """Return the choice with α' so small that the kernel is not below its floor."""
-        if self.fixed.ridge is not None:
+        given = self.wishes.kernel_y is not None and self.wishes.kernel_y.fitted
+        if given or self.fixed.ridge is not None:
             return choice
         ratio = self._resolvable / choice.shape
         return replace(choice, log_ridge=ridge_above(ratio, choice.log_lengths, choice.log_ridge))

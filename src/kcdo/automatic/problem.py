@@ -17,6 +17,7 @@ from kcdo.errors import DiscreteOutputWarning
 from kcdo.kernels import (
     Kernel,
     Remembering,
+    leaves,
 )
 from kcdo.location import (
     LocationParameters,
@@ -102,6 +103,7 @@ class Problem:
     positivity: Positivity
     floor: Array
     effort: Effort = field(default_factory=Effort)
+    remembers: bool = True  # whether kernels may know inputs that come back
 
     @property
     def loss(self) -> Loss:
@@ -127,9 +129,15 @@ class Problem:
         return lambda alpha: ExactSystem(kernel, groups, alpha, solver, n_jobs=n_jobs)
 
     def may_remember(self, rows: Rows) -> bool:
-        """Whether inputs come back, so that a kernel may know them from themselves."""
-        exact = not isinstance(self.solver, Nystrom)
-        return exact and rows.X.dtype != object and rows.share_repeated > 0
+        """Whether inputs come back, so that a kernel may know them from themselves.
+
+        Not if it is to see some of the columns only.
+        """
+        if not self.remembers or isinstance(self.solver, Nystrom) or rows.X.dtype == object:
+            return False
+        p, kernel = rows.X.shape[1], self.wishes.kernel_x
+        seen = {column for _, columns in leaves(kernel, range(p)) for column in columns}
+        return len(seen) == p and not isinstance(kernel, Remembering) and rows.share_repeated > 0
 
     def few(self) -> Rows:
         """Return the rows on which scales are learnt."""
@@ -149,8 +157,8 @@ def search_memory(
 ) -> None:
     """Judge ever larger shares of the ridge as memory of the input, while that helps.
 
-    ``noise`` is the ridge of a single row, ``least`` the loss without memory. The diagonal of the
-    system stays, so that new inputs are predicted as before.
+    ``noise`` is the ridge of a single row, ``least`` the loss without memory. The diagonal of
+    inputs that come once stays; those that come often count for less at other inputs.
     """
     for memory in _MEMORIES:
         own = memory * noise

@@ -19,7 +19,7 @@ from kcdo.commands.talk import Talk, listed
 from kcdo.commands.writing import write_errors
 from kcdo.errors import InvalidInputError
 from kcdo.estimators import ConditionalDensityOperator
-from kcdo.kernels import Kernel, OnColumns, Periodic, Product, Sum
+from kcdo.kernels import Kernel, Periodic, leaves
 
 Array = NDArray[np.floating]
 
@@ -138,10 +138,6 @@ def _numbered(letter: str, n: int) -> list[str]:
 
 def _periods(kernel: Kernel, columns: Sequence[int]) -> Iterator[tuple[int, float]]:
     """Yield the periodic columns of a kernel, with their periods."""
-    if isinstance(kernel, Product | Sum):
-        for part in kernel.kernels:
-            yield from _periods(part, columns)
-    elif isinstance(kernel, OnColumns):
-        yield from _periods(kernel.kernel, [columns[i] for i in kernel.indices(len(columns))])
-    elif isinstance(kernel, Periodic):
-        yield from zip(columns, map(float, kernel.periods(len(columns))), strict=True)
+    for leaf, inside in leaves(kernel, columns):
+        if isinstance(leaf, Periodic):
+            yield from zip(inside, map(float, leaf.periods(len(inside))), strict=True)

@@ -1,6 +1,6 @@
 """Kernels: immutable value objects, scales in the units of the data."""
 
-from kcdo.kernels.base import Kernel, OnColumns, Product, ScaledKernel, Sum
+from kcdo.kernels.base import Kernel, OnColumns, Product, ScaledKernel, Sum, leaves
 from kcdo.kernels.density import DensityKernel, with_output_sds
 from kcdo.kernels.expectation import expectation, gaussian_draws
 from kcdo.kernels.foreign import Adapter, as_kernel
@@ -31,6 +31,7 @@ __all__ = [
     "expectation",
     "gaussian_draws",
     "gram",
+    "leaves",
     "lower_gram",
     "median_scales",
     "weighted_mean_sd",

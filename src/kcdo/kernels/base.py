@@ -1,7 +1,7 @@
 """What a kernel is: an immutable value that fills blocks of a Gram matrix, and their algebra."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,10 @@ class Kernel(ABC):
     def fitted(self) -> bool:
         """Whether every scale is set (``None`` asks for the median heuristic)."""
         return True
+
+    def inner_kernels(self, columns: Sequence[int]) -> "list[tuple[Kernel, list[int]]]":
+        """Return the kernels that this one is made of, each with those of the columns it sees."""
+        return []
 
     def on(self, columns: int | str | Sequence[int | str]) -> "OnColumns":
         """Return this kernel applied to some columns only, by position or name."""
@@ -163,6 +167,10 @@ class OnColumns(Kernel):
                 raise InvalidInputError(f"kernel on column {c}, but the data have {p} columns.")
         return [int(c) % p for c in self.columns]
 
+    def inner_kernels(self, columns: Sequence[int]) -> list[tuple[Kernel, list[int]]]:
+        """Return the inner kernel with its columns."""
+        return [(self.kernel, [columns[i] for i in self.indices(len(columns))])]
+
     def block(self, A: Array, B: Array) -> Array:
         """Return one block of kernel values."""
         c = self.indices(A.shape[1])
@@ -208,6 +216,10 @@ class _Composite(Kernel):
         if not parts:
             raise InvalidInputError(f"{type(self).__name__} needs at least one kernel.")
         object.__setattr__(self, "kernels", tuple(parts))
+
+    def inner_kernels(self, columns: Sequence[int]) -> list[tuple[Kernel, list[int]]]:
+        """Return the terms or factors, each with all columns."""
+        return [(kernel, list(columns)) for kernel in self.kernels]
 
     @property
     def thread_safe(self) -> bool:  # type: ignore[override]
@@ -286,6 +298,22 @@ class Sum(_Composite):
         parts = [k.gaussian_expectation(X, inputs) for k in self.kernels]
         closed = [p for p in parts if p is not None]
         return np.sum(closed, axis=0) if len(closed) == len(parts) else None
+
+
+def leaves(kernel: Kernel, columns: Sequence[int]) -> Iterator[tuple[Kernel, list[int]]]:
+    """Yield the elementary kernels that a kernel is made of, each with the columns it acts on.
+
+    Examples
+    --------
+    >>> from kcdo import Gaussian, Laplace
+    >>> [columns for _, columns in leaves(Gaussian().on([0, 2]) * Laplace().on([1]), range(3))]
+    [[0, 2], [1]]
+    """
+    parts = kernel.inner_kernels(columns)
+    if not parts:
+        yield kernel, list(columns)
+    for part, inside in parts:
+        yield from leaves(part, inside)
 
 
 def independent_groups(kernel: Product, inputs: GaussianInput) -> bool:

@@ -1,6 +1,6 @@
 """A kernel that also knows an input from itself alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +15,8 @@ from kcdo.kernels.base import Array, Kernel, checked_part
 class Remembering(Kernel):
     """(1 - share) k(x, x') + share 1{x = x'}.
 
-    Where an input comes back, its own observations count for more than those of its neighbours;
-    at new inputs it predicts as k does.
+    Where an input comes back, its own observations count for more than those of its neighbours.
+    Like k with an effect of each input's own, which says nothing about others.
 
     Parameters
     ----------
@@ -47,9 +47,18 @@ class Remembering(Kernel):
         return self.kernel.thread_safe
 
     @property
+    def stationary(self) -> bool:  # type: ignore[override]
+        """Whether the inner kernel is."""
+        return self.kernel.stationary
+
+    @property
     def fitted(self) -> bool:
         """Whether the inner kernel is."""
         return self.kernel.fitted
+
+    def inner_kernels(self, columns: Sequence[int]) -> list[tuple[Kernel, list[int]]]:
+        """Return the inner kernel with all columns."""
+        return [(self.kernel, list(columns))]
 
     def block(self, A: Array, B: Array) -> Array:
         """Return one block of kernel values."""

@@ -1,6 +1,6 @@
 """The columns of the data as a report sees them, and rows made of them for the model."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from kcdo.distributions import ConditionalDistribution
 from kcdo.errors import InvalidInputError
-from kcdo.kernels import Categorical, Kernel, OnColumns, Periodic, Product, Sum
+from kcdo.kernels import Categorical, Periodic, leaves
 from kcdo.reports.text import split_unit
 from kcdo.validation import column_names, is_missing
 
@@ -124,18 +124,6 @@ def rows_like(X: Any, values: Sequence[NDArray]) -> Any:
         plain = [v.tolist() if v.dtype == object else v for v in values]
         return type(X)(dict(zip(X.columns, plain, strict=True)))
     return np.column_stack(list(values))
-
-
-def leaves(kernel: Kernel, columns: list[int]) -> Iterator[tuple[Kernel, list[int]]]:
-    """Yield the elementary kernels of a product or sum, each with the columns it acts on."""
-    if isinstance(kernel, Product | Sum):
-        for part in kernel.kernels:
-            yield from leaves(part, columns)
-    elif isinstance(kernel, OnColumns):
-        inside = [columns[i] for i in kernel.indices(len(columns))]
-        yield from leaves(kernel.kernel, inside)
-    else:
-        yield kernel, columns
 
 
 def _raw_columns(values: Any, what: str, *, vector: bool = False) -> list[NDArray]:

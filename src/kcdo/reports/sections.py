@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.kernels import Kernel
+from kcdo.kernels import Kernel, leaves
 from kcdo.reports.accuracy import LEVELS, Accuracy, OutputAccuracy
-from kcdo.reports.columns import Column, leaves
+from kcdo.reports.columns import Column
 from kcdo.reports.figures import calibration_curve, column_histogram, pit_histogram
 from kcdo.reports.text import escape, number, with_unit
 

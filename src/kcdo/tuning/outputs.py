@@ -75,6 +75,14 @@ class OutputFamily:
         """Number of cut-off lengths: one for each column where the kernel is a product."""
         return len(self.shape) if isinstance(self.measure, Grid) and self.separable else 1
 
+    @cached_property
+    def moves(self) -> Array:
+        """1 for each length that sets a scale of the kernel, 0 for scales that are given."""
+        if self.n_lengths == 1:
+            return np.ones(1)
+        short, long = (self.density_kernel(length, 0.0).scales for length in (0.0, 1.0))
+        return (short != long).astype(float)
+
     def sds(self, log_length: ArrayLike, log_ridge: float) -> Array:
         """Return the sd of the output kernel in each column."""
         return np.exp(log_length) * scale_per_length(float(np.exp(log_ridge))) * self.shape
@@ -123,7 +131,7 @@ class _FilterFunction:
         """
         log_scales = np.zeros(self.family.n_lengths)
         if not self.family.kernel.fitted:
-            log_scales += embedding_part + self._gram_part()
+            log_scales += self.family.moves * (embedding_part + self._gram_part())
         direct = self.ridge * float(
             np.einsum("qm,qm->m", self._pulled, self._given) @ self._ridge_derivative()
         )

@@ -17,6 +17,7 @@ from kcdo.kernels import (
     Matern,
     OnColumns,
     Product,
+    Remembering,
     Sum,
     with_median_scales,
 )
@@ -181,6 +182,8 @@ def families(template: Kernel) -> list[Kernel]:
 def _with_family(kernel: Kernel, family: Kernel) -> Kernel:
     if isinstance(kernel, Product | Sum):
         return type(kernel)(tuple(_with_family(part, family) for part in kernel.kernels))
+    if isinstance(kernel, Remembering):
+        return replace(kernel, kernel=_with_family(kernel.kernel, family))
     if isinstance(kernel, OnColumns):
         return OnColumns(_with_family(kernel.kernel, family), kernel.columns)
     return family if isinstance(kernel, Automatic) and not kernel.fitted else kernel
@@ -227,7 +230,8 @@ def _likelihoods(
     groups = Groups.of(some.X, some.weights)
     centred = some.Y - np.average(some.Y, axis=0, weights=some.weights)
     varies = np.ptp(centred, axis=0) > 0
-    low = max(_NOISE_RANGE[0], np.log(least_noise)) if least_noise > 0 else _NOISE_RANGE[0]
+    least = np.log(least_noise) if least_noise > 0 else -np.inf
+    low = float(np.clip(least, _NOISE_RANGE[0], _NOISE_RANGE[1] - 0.1))
 
     def of_template(template: Kernel) -> tuple[MarginalLikelihood, list[tuple[float, float]]]:
         scales = FreeScales(template, some.X.shape[-1])
@@ -398,9 +402,12 @@ def minimise(
     return result.x, float(result.fun)
 
 
-def shortest_length(least_scale: Array) -> Array:
-    """Return the least cut-off length that an output kernel of a least scale can have."""
-    return least_scale / scale_per_length(float(np.exp(_RIDGE_RANGE[0])))
+def shortest_length(least_scale: Array, ridge: float | None = None) -> Array:
+    """Return the least cut-off length that an output kernel of a least scale can have.
+
+    With a ridge α' that is given, or with the one that sharpens most.
+    """
+    return least_scale / scale_per_length(ridge or float(np.exp(_RIDGE_RANGE[0])))
 
 
 def ridge_above(least_scale: ArrayLike, log_lengths: ArrayLike, log_ridge: float) -> float:
