@@ -21,9 +21,11 @@ from kcdo.kernels import (
     weighted_mean_sd,
 )
 from kcdo.operators import DensityOperator
+from kcdo.parallel import blas_limit, ordered_map
 from kcdo.selection import Wishes, check_output, heuristic
 from kcdo.systems import Exact, Groups, Nystrom, Solver
 from kcdo.tuning import (
+    Effort,
     Rows,
 )
 
@@ -53,7 +55,8 @@ def automatic_fit(
     floor = discrete_floor(rows.Y)
     if not may_combine(wishes, positivity):
         combination = Combination(1.0, 0.0, 0.0, 0.0)
-    problem = Problem(wishes, rows, solver, combination, positivity, floor)
+    effort = Effort(n_jobs=wishes.n_jobs)
+    problem = Problem(wishes, rows, solver, combination, positivity, floor, effort)
     if len(rows) < _FEWEST_ROWS or np.any(np.ptp(rows.Y, axis=0) == 0):
         return _fit_heuristic(problem)
     return _fit(replace(problem, rows=rows.of_effective_weight()))
@@ -182,16 +185,18 @@ def _cross_validated(problem: Problem, plain: Tuned, located: TunedLocated) -> d
     rows, n = problem.rows, len(problem.rows)
     folds = _MANY_FOLDS if n <= _FEW_ROWS else _FOLDS
     fold_of = np.random.default_rng(problem.seed + 2).permutation(n) % folds
-    parts: dict[str, list[Batch]] = {"plain": [], "location_scale": [], "residual_tail": []}
-    for fold in range(folds):
+
+    def held_out(fold: int) -> tuple[Batch, Batch, Batch]:
         train, test = rows.take(np.flatnonzero(fold_of != fold)), rows.X[fold_of == fold]
-        parts["plain"].append(refitted(problem, plain.light_side, train).batch(test))
         inner = located.inner.light_side
         there = refitted_located(problem, located.parameters, inner, train).batches(test)
-        parts["location_scale"].append(there[0])
-        parts["residual_tail"].append(there[1])
+        return refitted(problem, plain.light_side, train).batch(test), *there
+
+    with blas_limit(1):
+        parts = zip(*ordered_map(held_out, range(folds), problem.wishes.n_jobs), strict=True)
     back = np.argsort(np.argsort(fold_of, kind="stable"))
-    return {name: join(batches).take(back) for name, batches in parts.items()}
+    names = "plain", "location_scale", "residual_tail"
+    return {name: join(list(part)).take(back) for name, part in zip(names, parts, strict=True)}
 
 
 def _importances(operator: CombinedOperator, rows: Rows) -> Array:

@@ -1,7 +1,7 @@
 """The search for parameters: few rows for the scales, all rows for what depends on their number."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -22,6 +22,7 @@ from kcdo.kernels import (
     with_median_scales,
 )
 from kcdo.measures import Grid
+from kcdo.parallel import blas_limit, ordered_map
 from kcdo.systems import Groups
 from kcdo.tuning.likelihood import MarginalLikelihood
 from kcdo.tuning.losses import Loss, Scoring
@@ -31,6 +32,8 @@ from kcdo.tuning.smoothers import ExactSmoother, FixedSmoother, Leave
 
 Array = NDArray[np.floating]
 Objective = Callable[[Array], tuple[float, Array]]
+Bounds = list[tuple[float, float]]
+Likelihoods = Callable[[Kernel], tuple[MarginalLikelihood, Bounds]]
 
 FAMILIES: tuple[Kernel, ...] = (
     Matern(smoothness=1.5),
@@ -105,6 +108,8 @@ class Effort:
         Rows on which α and the output filter are judged with all other rows in the fit.
     race_steps, steps : int
         Steps of a search from one start, and of the last one.
+    n_jobs : int, optional
+        Threads that search from different starts; None: all cores.
     """
 
     race_rows: int = 400
@@ -113,6 +118,7 @@ class Effort:
     held_out: int = 500
     race_steps: int = 12
     steps: int = 15
+    n_jobs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -134,6 +140,7 @@ class MeanChoice:
     kernel: Kernel
     noise: float
     loss: float
+    theta: Array = field(repr=False, compare=False)  # their logarithms
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,33 +205,46 @@ def search_mean(
     few rows; the best is then searched on more.
     """
     few = _likelihoods(rows, effort.race_rows, least_noise, seed)
-    objective, bounds = few(templates[0])
+    objective, _ = few(templates[0])
     middle = _start_scales(objective.scales, objective.groups)
     starts = [np.append(middle, np.log(noise)) for noise in _FIRST_NOISES]
-    races = [minimise(objective, start, bounds, 2 * effort.race_steps) for start in starts]
-    races.sort(key=lambda race: race[1])
-    found = [_mean_choice(objective.scales, *races[0])]
-    for template in templates[1:]:
-        objective, bounds = few(template)
-        raced = minimise(objective, races[0][0], bounds, effort.race_steps)
-        found.append(_mean_choice(objective.scales, *raced))
+    first, second = sorted(
+        _searched_means(
+            few, [(templates[0], start) for start in starts], 2 * effort.race_steps, effort
+        ),
+        key=lambda choice: choice.loss,
+    )
+    others = [(template, first.theta) for template in templates[1:]]
+    found = [first, *_searched_means(few, others, effort.race_steps, effort)]
     found.sort(key=lambda choice: choice.loss)
     if len(rows) > effort.race_rows:  # also from the other noise: more rows may show less of it
-        objective, bounds = _likelihoods(rows, effort.rows, least_noise, seed)(found[0].template)
-        scales = objective.scales.log_scales_of(found[0].kernel)
-        last = minimise(objective, np.append(scales, np.log(found[0].noise)), bounds, effort.steps)
-        other = minimise(objective, races[1][0], bounds, effort.race_steps // 2)
-        found[0] = _mean_choice(objective.scales, *min(last, other, key=lambda race: race[1]))
+        more = _likelihoods(rows, effort.rows, least_noise, seed)
+        again = [(found[0].template, start) for start in (found[0].theta, second.theta)]
+        found[0] = min(
+            _searched_means(more, again, effort.steps, effort), key=lambda choice: choice.loss
+        )
     return found
 
 
-def _mean_choice(scales: FreeScales, theta: Array, loss: float) -> MeanChoice:
-    return MeanChoice(scales.template, scales.kernel(theta[:-1]), float(np.exp(theta[-1])), loss)
+def _searched_means(
+    likelihoods: Likelihoods,
+    starts: Sequence[tuple[Kernel, Array]],
+    steps: int,
+    effort: Effort,
+) -> list[MeanChoice]:
+    """Return the choice that the likelihood of some rows finds from each start."""
+
+    def search(start: tuple[Kernel, Array]) -> MeanChoice:
+        objective, bounds = likelihoods(start[0])
+        theta, loss = minimise(objective, start[1], bounds, steps)
+        kernel, noise = objective.scales.kernel(theta[:-1]), float(np.exp(theta[-1]))
+        return MeanChoice(start[0], kernel, noise, loss, theta)
+
+    with blas_limit(1):
+        return list(ordered_map(search, starts, effort.n_jobs))
 
 
-def _likelihoods(
-    rows: Rows, most: int, least_noise: float, seed: int
-) -> Callable[[Kernel], tuple[MarginalLikelihood, list[tuple[float, float]]]]:
+def _likelihoods(rows: Rows, most: int, least_noise: float, seed: int) -> Likelihoods:
     """Return, as a function of the template, the likelihood of some rows and bounds for it."""
     some = rows.sample(most, seed)
     groups = Groups.of(some.X, some.weights)
@@ -233,7 +253,7 @@ def _likelihoods(
     least = np.log(least_noise) if least_noise > 0 else -np.inf
     low = float(np.clip(least, _NOISE_RANGE[0], _NOISE_RANGE[1] - 0.1))
 
-    def of_template(template: Kernel) -> tuple[MarginalLikelihood, list[tuple[float, float]]]:
+    def of_template(template: Kernel) -> tuple[MarginalLikelihood, Bounds]:
         scales = FreeScales(template, some.X.shape[-1])
         bounds = [*_scale_bounds(_start_scales(scales, groups)), (low, _NOISE_RANGE[1])]
         return MarginalLikelihood(scales, groups, centred[:, varies]), bounds
@@ -262,13 +282,17 @@ def search_density(
         entrants: Sequence[tuple[Start, Array | None]], n_rows: int, steps: int
     ) -> list[tuple[Start, Array, float]]:
         some = rows.sample(n_rows, seed)
-        found = []
-        for start, theta in entrants:
+
+        def run(entrant: tuple[Start, Array | None]) -> tuple[Start, Array, float]:
+            start, theta = entrant
             objective, bounds = _density_objective(start, some, loss, leave, fixed)
             if theta is None:
                 lengths = np.full(start.outputs.n_lengths, log_length)
                 theta = np.concatenate([objective.centre, [log_alpha], lengths, [np.log(0.3)]])
-            found.append((start, *minimise(objective, theta, bounds, steps)))
+            return (start, *minimise(objective, theta, bounds, steps))
+
+        with blas_limit(1):  # on such matrices threads of BLAS hinder one another
+            found = list(ordered_map(run, entrants, effort.n_jobs))
         return sorted(found, key=lambda run: run[2])
 
     runs = race([(start, None) for start in starts], effort.race_rows, effort.race_steps)
@@ -318,7 +342,8 @@ def search_filter(
     start = np.append(choice.log_lengths, choice.log_ridge)
     least = choice.start.least_length
     bounds = [*_length_bounds(outputs, least), _bounds_of(fixed.ridge, _RIDGE_RANGE)]
-    theta, value = minimise(objective, start, bounds, steps)
+    with blas_limit(1):
+        theta, value = minimise(objective, start, bounds, steps)
     return replace(choice, log_lengths=theta[:-1], log_ridge=float(theta[-1]), loss=value)
 
 
