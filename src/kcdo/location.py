@@ -19,6 +19,7 @@ Array = NDArray[np.floating]
 SPREAD_ROWS = 1000  # inputs that the predictive variance is computed from
 NOISE_ROWS = 2000  # rows, or inputs, that the varying noise is regressed on
 _LEAST_SQUARE = 1e-4  # a residual of 0 must not become log 0
+_LEAST_SIGNAL = 1e-200
 _LARGEST_RESIDUAL = 5.0  # squares beyond do not count in the overall factor
 
 
@@ -117,14 +118,14 @@ def fit_location_scale(
     # var(y_i - ŷ_{-i}) = noise / (1 - leverage), so that noise = Σ e² kept / N
     kept = system.kept()
     noise_variance = np.average(errors**2 * kept[:, None], axis=0, weights=weights)
-    signal = noise_variance / parameters.noise
+    signal = np.maximum(noise_variance / parameters.noise, _LEAST_SIGNAL)  # outputs may be equal
     spread, ratio = _spread(parameters, X, weights, signal, system.n_jobs, seed)
     variance = spread.of_ratio(ratio)
     squared = errors**2 / variance
     log_noise, log_factor = _varying_noise(parameters, X, weights, squared, system.n_jobs, seed)
     standard = squared / np.exp(log_factor)
     capped = np.minimum(standard, _LARGEST_RESIDUAL**2 * np.median(standard, axis=0) / 0.455)
-    factor = np.sqrt(np.average(capped, axis=0, weights=weights))
+    factor = np.sqrt(np.maximum(np.average(capped, axis=0, weights=weights), _LEAST_SQUARE))
     model = LocationScale(location, spread, log_noise, factor, floor)
     scale = model.scale(variance, log_factor)
     return model, Residuals(errors / scale, Y - errors, scale)
