@@ -293,6 +293,28 @@ def test_an_experiment_without_its_data_names_file_and_source(tmp_path, capsys, 
     fail_here(capsys, [(arguments, 1, ["MtSH.mat is not there"])])
 
 
+def test_folders_that_cannot_be_are_refused_before_any_run(tmp_path, capsys):
+    here, nowhere = tmp_path / "out", tmp_path / "nowhere"
+    file = tmp_path / "file"
+    file.touch()
+    no_data = ["reproduce", "terrain", "--data", nowhere, "--out", here]
+    not_folders = [["reproduce", "donut", "--out", out] for out in (file, file / "below")]
+    fail_here(
+        capsys,
+        [
+            (no_data, 1, ["no data folder", str(nowhere), "leave --data out"]),
+            *((arguments, 1, [f"cannot write {arguments[-1]}"]) for arguments in not_folders),
+        ],
+    )
+    assert not here.exists()
+
+
+def test_a_folder_without_permission_is_refused(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    arguments = ["reproduce", "donut", "--out", tmp_path]
+    fail_here(capsys, [(arguments, 1, [f"cannot write {tmp_path}: no permission"])])
+
+
 def _missing(**options):
     raise kcdo.DataNotFoundError("MtSH.mat is not there")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
-from kcdo.commands.errors import UsageError
+from kcdo.commands.errors import FileError, UsageError
 from kcdo.commands.talk import counted
+from kcdo.commands.writing import write_errors
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -56,6 +58,7 @@ def reproduce(
         if experiment not in experiments.NAMES:
             known = ", ".join(experiments.NAMES)
             raise UsageError(f"no experiment {experiment!r}; there are {known}.")
+        _check_folders(data, out)
         options = _experiments("experiments.runner").Options(quick, seeds, data)
         found = experiments.reproduce(experiment, options, out, talk.note, jobs)
         talk.result("\n\n".join(map(_text, found.values())), _data(found))
@@ -73,6 +76,19 @@ def _experiments(name: str) -> ModuleType:
         if (error.name or "").partition(".")[0] != "experiments":
             raise
         raise UsageError(f"{_CHECKOUT}: change into one, and call again.") from error
+
+
+def _check_folders(data: Path | None, out: Path) -> None:
+    """Raise, before any work, if there is nothing to read or no place to write."""
+    if data is not None and not data.is_dir():
+        raise FileError(
+            f"there is no data folder {data}: make it, and what is missing is downloaded there, or "
+            f"leave --data out."
+        )
+    with write_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+    if not os.access(out, os.W_OK):
+        raise FileError(f"cannot write {out}: no permission.")
 
 
 def _text(results: Any) -> str:
