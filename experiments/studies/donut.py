@@ -15,7 +15,6 @@ import kcdo
 from experiments.donut import BOX_CORNERS, QUERIES, square
 from experiments.markdown import leading, markdown_table, spread
 from experiments.published import Published
-from experiments.rivals import kcef
 from experiments.rows import DEFAULT, GP, KCEF, LSCDE, MAF, PAPER, REALNVP, Row, common_rows
 from experiments.runner import Options, Outcome, Results, Study, Task
 
@@ -33,7 +32,6 @@ PUBLISHED = {
     MAF: (0.026, 0.044),
     LSCDE: (0.076, 0.069),
 }
-KCEF_ROWS = 2500
 _SLOW = (DEFAULT, GP, REALNVP, MAF, KCEF)  # run once when it is to be quick
 
 
@@ -70,21 +68,10 @@ class _Zero:
         return np.zeros((self._queries, len(y)))
 
 
-class _SubsetKcef(kcef.KCEF):
-    """KCEF on the first 2500 rows: its system grows with N and the number of outputs."""
-
-    def _fit(self, X: Array, Y: Array) -> None:
-        super()._fit(X[:KCEF_ROWS], Y[:KCEF_ROWS])
-
-
 def rows(quick: bool) -> list[Row]:
     """The methods."""
     seeds, slow_seeds, layers, epochs = (1, 1, 2, 15) if quick else (10, 5, 5, 200)
     others = common_rows(seeds, slow_seeds, layers, epochs)
-    others = [
-        Row(KCEF, lambda seed: _SubsetKcef(seed=seed), r.seeds) if r.name == KCEF else r
-        for r in others
-    ]
     paper = Row(PAPER, lambda seed: Published(BOX_CORNERS), seeds)
     return [paper, *others, Row(ZERO, lambda seed: _Zero(), 1)]
 
