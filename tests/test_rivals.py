@@ -12,7 +12,7 @@ from experiments.rivals import METHODS, NotApplicable
 from experiments.rivals.base import Rescaled
 from experiments.rivals.flows import ConditionalFlow
 from experiments.rivals.forest import _crps as crps_of_values
-from experiments.rivals.gp import ExactGP, negative_log_likelihood
+from experiments.rivals.gp import ExactGP, Rows, negative_log_likelihood
 from experiments.rivals.kcef import ScoreMatching
 from experiments.rivals.kde import ConditionalKDE, StatsmodelsKDE, loo_negative_log_likelihood
 from experiments.rivals.lscde import LSCDE, moments
@@ -217,28 +217,31 @@ def test_crps_of_values():
 @pytest.mark.parametrize("family", ["gaussian", "matern32"])
 def test_gradient_of_the_marginal_likelihood(family):
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((25, 2)), rng.standard_normal(25)
+    X, y = rng.standard_normal((25, 2))[rng.integers(25, size=40)], rng.standard_normal(40)
+    rows = Rows.of(X, y)
+    assert len(rows.X) < 25
     theta = np.array([0.3, -0.2, 0.1, -0.7])
     error = check_grad(
-        lambda t: negative_log_likelihood(t, family, X, y)[0],
-        lambda t: negative_log_likelihood(t, family, X, y)[1],
+        lambda t: negative_log_likelihood(t, family, rows)[0],
+        lambda t: negative_log_likelihood(t, family, rows)[1],
         theta,
     )
     assert error < 1e-4
 
 
-def test_gp_equals_scikit_learn():
-    """The same marginal likelihood, and the same predictions at the learnt parameters."""
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_gp_equals_scikit_learn(repeats):
+    """The same marginal likelihood, also of repeated inputs, which enter by their means."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 2))
-    y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(40)
+    X = np.repeat(rng.standard_normal((40, 2)), repeats, axis=0)
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(len(X))
     theta = np.log([0.8, 2.0, 1.3, 0.2])
     kernel = ConstantKernel(1.3**2) * RBF([0.8, 2.0]) + WhiteKernel(0.2**2)
     peer = GaussianProcessRegressor(kernel, optimizer=None).fit(X, y)
-    ours = -negative_log_likelihood(theta, "gaussian", X, y)[0]
+    ours = -negative_log_likelihood(theta, "gaussian", Rows.of(X, y))[0]
     np.testing.assert_allclose(ours, peer.log_marginal_likelihood_value_, rtol=1e-5)
     fitted = ExactGP().fit(X, y)
     np.testing.assert_allclose(fitted.conditional(X).mean(), y, atol=0.4)

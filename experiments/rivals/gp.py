@@ -2,9 +2,13 @@
 
 Rasmussen and Williams (2006), chapters 2 and 5. Kernel family (Gaussian or Matérn 3/2), scales,
 signal and noise variance by the marginal likelihood and its gradient, L-BFGS from two starts.
+Rows with the same inputs enter by their mean and the spread around it, which is exact too.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
@@ -12,8 +16,8 @@ from scipy.optimize import minimize
 from experiments.rivals.base import Array, Rival
 from experiments.rivals.mixtures import Mixture
 
-_LEARNT_ON = 1500  # rows for the marginal likelihood
-_EXACT_UP_TO = 12_000  # rows conditioned on; beyond, a random subset of the next size
+_LEARNT_ON = 1500  # distinct inputs for the marginal likelihood
+_EXACT_UP_TO = 12_000  # distinct inputs conditioned on; beyond, a random subset of the next size
 _SUBSET = 8000
 _QUERIES = 500
 _BOUNDS = {"scale": (-4.0, 7.0), "signal": (-4.0, 4.0), "noise": (-7.0, 1.0)}  # logs of sds
@@ -26,9 +30,12 @@ class ExactGP(Rival):
 
     def _fit(self, X: Array, Y: Array) -> None:
         rng = np.random.default_rng(self.seed)
-        learn = rng.permutation(len(X))[:_LEARNT_ON]
-        kept = rng.permutation(len(X))[:_SUBSET] if len(X) > _EXACT_UP_TO else np.arange(len(X))
-        self._processes = [_Process(*_learn(X[learn], y[learn]), X[kept], y[kept]) for y in Y.T]
+        data = [Rows.of(X, y) for y in Y.T]
+        distinct = len(data[0].X)
+        learn = rng.permutation(distinct)[:_LEARNT_ON]
+        large = distinct > _EXACT_UP_TO
+        kept = rng.permutation(distinct)[:_SUBSET] if large else np.arange(distinct)
+        self._processes = [_Process(*_learn(rows.part(learn)), rows.part(kept)) for rows in data]
 
     def _conditional(self, X: Array) -> Mixture:
         predictions = [process.predict(X) for process in self._processes]
@@ -37,17 +44,45 @@ class ExactGP(Rival):
         return Mixture.normal(mean, np.maximum(sd, self._floor))
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Distinct inputs, how often each occurs, the means of their outputs and squares around them.
+
+    Under normal noise nothing else of the outputs matters.
+    """
+
+    X: Array
+    y: Array
+    counts: Array
+    squares: Array
+
+    @classmethod
+    def of(cls, X: Array, y: Array) -> "Rows":
+        """Rows gathered by their inputs; in their own order where all differ."""
+        inputs, member, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+        if len(inputs) == len(X):
+            return cls(X, y, np.ones(len(X)), np.zeros(len(X)))
+        member = member.ravel()
+        mean = np.bincount(member, y) / counts
+        squares = np.bincount(member, (y - mean[member]) ** 2)
+        return cls(inputs, mean, counts.astype(float), squares)
+
+    def part(self, chosen: NDArray[np.integer]) -> "Rows":
+        """The rows of some inputs."""
+        return Rows(self.X[chosen], self.y[chosen], self.counts[chosen], self.squares[chosen])
+
+
 class _Process:
     """A GP with known parameters, conditioned on all rows."""
 
-    def __init__(self, family: str, theta: Array, X: Array, y: Array) -> None:
+    def __init__(self, family: str, theta: Array, rows: Rows) -> None:
         self._family = family
         self._scales, self._signal, self._noise = _unpack(theta)
-        self._X = X
-        K = self._signal * _kernel(family, X / self._scales, X / self._scales)
-        K[np.diag_indices_from(K)] += self._noise
+        self._X = rows.X
+        K = self._signal * _kernel(family, rows.X / self._scales, rows.X / self._scales)
+        K[np.diag_indices_from(K)] += self._noise / rows.counts
         self._factor = cholesky(K, lower=True, overwrite_a=True, check_finite=False)
-        self._weights = cho_solve((self._factor, True), y, check_finite=False)
+        self._weights = cho_solve((self._factor, True), rows.y, check_finite=False)
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of an observation at each row."""
@@ -61,20 +96,20 @@ class _Process:
         return K.T @ self._weights, np.sqrt(np.maximum(variance, 0) + self._noise)
 
 
-def _learn(X: Array, y: Array) -> tuple[str, Array]:
+def _learn(rows: Rows) -> tuple[str, Array]:
     """Family and logs of (scales, signal sd, noise sd) of highest marginal likelihood."""
-    p = X.shape[1]
+    n, p = rows.X.shape
     starts = [np.r_[np.full(p, 0.5 * np.log(p) + shift), 0.0, noise] for shift, noise in _STARTS]
     bounds = [_BOUNDS["scale"]] * p + [_BOUNDS["signal"], _BOUNDS["noise"]]
     found: list[tuple[float, str, Array]] = []
     for family in ("gaussian", "matern32"):
         # The second family starts where the first one ended; small problems have two starts.
-        tries = starts if len(X) <= 500 else starts[:1]
-        for start in [found[-1][2]] if found and len(X) > 500 else tries:
+        tries = starts if n <= 500 else starts[:1]
+        for start in [found[-1][2]] if found and n > 500 else tries:
             run = minimize(
                 negative_log_likelihood,
                 start,
-                (family, X, y),
+                (family, rows),
                 jac=True,
                 bounds=bounds,
                 method="L-BFGS-B",
@@ -87,26 +122,35 @@ def _learn(X: Array, y: Array) -> tuple[str, Array]:
 _STARTS = ((0.0, np.log(0.1)), (1.0, np.log(0.5)))
 
 
-def negative_log_likelihood(theta: Array, family: str, X: Array, y: Array) -> tuple[float, Array]:
+def negative_log_likelihood(theta: Array, family: str, rows: Rows) -> tuple[float, Array]:
     """-log p(y | X, θ) and its gradient; θ are logs of scales, signal sd and noise sd."""
     scales, signal, noise = _unpack(theta)
-    Z, n = X / scales, len(y)
+    Z, n = rows.X / scales, len(rows.y)
     R = _kernel(family, Z, Z)
     K = signal * R
-    K[np.diag_indices(n)] += noise + 1e-9
+    K[np.diag_indices(n)] += noise / rows.counts + 1e-9
     try:
         factor = cholesky(K, lower=True, check_finite=False)
     except np.linalg.LinAlgError:
         return 1e10, np.zeros_like(theta)
-    alpha = cho_solve((factor, True), y, check_finite=False)
-    value = 0.5 * y @ alpha + np.log(np.diag(factor)).sum() + 0.5 * n * np.log(2 * np.pi)
+    alpha = cho_solve((factor, True), rows.y, check_finite=False)
+    value = 0.5 * rows.y @ alpha + np.log(np.diag(factor)).sum() + 0.5 * n * np.log(2 * np.pi)
     inverse = dpotri(factor, lower=1)[0]
     inverse = np.tril(inverse) + np.tril(inverse, -1).T
     G = inverse - np.outer(alpha, alpha)  # ∂value = ½ tr(G ∂K)
     A = signal * G * _slope(family, Z, R)
     # Σ_ij A_ij (z_ik - z_jk)² for every k without an array of (n, n, p)
     squares = 2 * (A.sum(axis=1) @ Z**2 - (Z * (A @ Z)).sum(axis=0))
-    return value, np.r_[0.5 * squares, signal * (G * R).sum(), noise * np.trace(G)]
+    around, of_noise = _around_means(rows, noise)
+    of_noise += noise * (np.diag(G) / rows.counts).sum()
+    return value + around, np.r_[0.5 * squares, signal * (G * R).sum(), of_noise]
+
+
+def _around_means(rows: Rows, noise: float) -> tuple[float, float]:
+    """What repeated inputs add to the likelihood, and its slope in the log of the noise sd."""
+    freedom, total = (rows.counts - 1).sum(), rows.squares.sum()
+    value = 0.5 * (freedom * np.log(2 * np.pi * noise) + np.log(rows.counts).sum() + total / noise)
+    return value, freedom - total / noise
 
 
 def _unpack(theta: Array) -> tuple[Array, float, float]:
