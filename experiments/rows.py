@@ -1,7 +1,7 @@
 """The rows of the tables: methods by the names that a reader sees."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,16 +13,20 @@ from experiments.rivals.base import Array
 
 @dataclass(frozen=True)
 class Row:
-    """A method of a table: how it is made from a seed, and with how many seeds it is run."""
+    """A method of a table: how it is made from a seed, and with how many seeds it is run.
+
+    ``settings`` are written down with every run.
+    """
 
     name: str
     make: Callable[[int], Any]
     seeds: int
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 def rival(name: str, method: str, seeds: int, **settings: Any) -> Row:
     """A row from :data:`experiments.rivals.METHODS`."""
-    return Row(name, lambda seed: METHODS[method](seed=seed, **settings), seeds)
+    return Row(name, lambda seed: METHODS[method](seed=seed, **settings), seeds, settings)
 
 
 KCEF_ROWS = 2500
@@ -52,6 +56,6 @@ def common_rows(seeds: int, slow_seeds: int, layers: int, epochs: int) -> list[R
         rival(REALNVP, "realnvp", slow_seeds, **flows),
         rival(MAF, "maf", slow_seeds, **flows),
         rival(LSCDE, "lscde", seeds),
-        Row(KCEF, lambda seed: SubsetKcef(seed=seed), slow_seeds),
+        Row(KCEF, lambda seed: SubsetKcef(seed=seed), slow_seeds, {"rows": KCEF_ROWS}),
         rival(KDE, "ckde", seeds),
     ]

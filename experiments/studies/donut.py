@@ -88,7 +88,7 @@ def tasks(options: Options) -> list[Task]:
                 if seed < row.seeds and not slow:
                     sizes = {"n_per_mean": n_per_mean, "side": side}
                     run = _run(row, setting.donut, seed, **sizes)
-                    found.append(Task(setting.name, row.name, seed, sizes, run))
+                    found.append(Task(setting.name, row.name, seed, sizes | row.settings, run))
     return found
 
 

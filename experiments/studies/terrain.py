@@ -71,7 +71,7 @@ class NearestNeighbour:
 
 def rows(quick: bool) -> list[Row]:
     """The methods."""
-    seeds, flow_seeds, epochs = (1, 1, 15) if quick else (3, 2, 60)
+    seeds, flow_seeds, epochs = (1, 1, 15) if quick else (3, 3, 200)
     return [
         Row(PAPER, lambda seed: _published(code_kernel), seeds),
         Row(PAPER_TEXT, lambda seed: _published(text_kernel), seeds),
@@ -87,7 +87,7 @@ def tasks(options: Options) -> list[Task]:
     sizes = {"every": step}
     X, y, on_map = terrain(options, step)
     return [
-        Task(PROBLEM, row.name, seed, sizes, _run(row, X, y, seed, on_map))
+        Task(PROBLEM, row.name, seed, sizes | row.settings, _run(row, X, y, seed, on_map))
         for seed in range(options.at_most(3))
         for row in rows(options.quick)
         if seed < row.seeds

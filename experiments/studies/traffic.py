@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import kcdo
 from experiments.markdown import leading, markdown_table
 from experiments.published import Published
+from experiments.rivals import CDO
 from experiments.rows import (
     DEFAULT,
     GP,
@@ -83,7 +84,7 @@ class GroupStatistics:
 
 def rows(quick: bool) -> list[Row]:
     """The methods for one output; only seeds of the flows, GP, LSCDE and KDE change anything."""
-    slow_seeds, layers, epochs = (1, 2, 10) if quick else (2, 5, 40)
+    slow_seeds, layers, epochs = (1, 2, 10) if quick else (2, 5, 200)
     return [
         Row(PAPER, lambda seed: Published(on_box=True), 1),
         Row(PAPER_WEAK, lambda seed: Published(scheme=PowerScheme(1.0, 1.0), on_box=True), 1),
@@ -95,9 +96,12 @@ def rows(quick: bool) -> list[Row]:
 def timed_rows() -> list[Row]:
     """The library alone, for the time of a fit."""
     box = kcdo.UniformBox(margin=0.0, nodes=1000, edge_nodes=True)
-    paper = {"kernel_x": kcdo.Laplace(), "reference": box}
+
+    def paper(seed: int) -> CDO:
+        return CDO(seed, selection="paper", kernel_x=kcdo.Laplace(), reference=box)
+
     return [
-        rival(PAPER, "kcdo-paper", 1, **paper),
+        Row(PAPER, paper, 1),
         rival(HEURISTIC, "kcdo-heuristic", 1),
         rival(DEFAULT, "kcdo", 1),
     ]
@@ -112,11 +116,11 @@ def tasks(options: Options) -> list[Task]:
         for row in rows(quick):
             for seed in range(options.at_most(row.seeds)):
                 run = partial(_single, row, seed, there[name])
-                found.append(Task(name, row.name, seed, sizes, run))
+                found.append(Task(name, row.name, seed, sizes | row.settings, run))
     for row in rows(quick) if JOINT in there else []:
         if row.name not in (_NOT_JOINT + _SLOW if quick else _NOT_JOINT):
             run = partial(_joint, row, 0, there[JOINT], separate=not quick)
-            found.append(Task(JOINT, row.name, 0, sizes, run))
+            found.append(Task(JOINT, row.name, 0, sizes | row.settings, run))
     shape = {"days": 4, "slots": 24} if quick else {"days": 32, "slots": 144}
     timed = [Task(SHAPE, r.name, 0, shape, partial(_timed, r, **shape)) for r in timed_rows()]
     return found + timed
