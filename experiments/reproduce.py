@@ -2,7 +2,7 @@
 
     python -m experiments.reproduce kcdo-reproduction docs/reproduction.md
 
-puts the tables of a finished run into the documentation page.
+puts the tables of a finished run into the documentation page, and its figures beside it.
 """
 
 import argparse
@@ -16,12 +16,23 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
+from experiments.orderings import orderings
 from experiments.pages import replace_table
 from experiments.runner import Options, Record, Results, Task, carry_out, run_task
 from experiments.studies import STUDIES
 from kcdo.errors import DataNotFoundError, InvalidInputError, KcdoError
 
 NAMES = (*STUDIES, "all")
+PICTURES = {  # of a run, and what they are called in the documentation
+    "donut/cross_sections_tilt_y": "donut-cross-sections",
+    "donut/errors_tilt_x": "donut-errors-authors",
+    "donut/errors_tilt_y": "donut-errors-text",
+    "terrain/maps": "terrain-maps",
+    "traffic/caltrans_sensor_861": "traffic-caltrans-861",
+    "embeddings/densities": "embeddings-densities",
+    "embeddings/herding": "embeddings-herding",
+}
+_WIDTH = 1400  # pixels of a figure in the documentation
 
 
 def reproduce(
@@ -75,15 +86,34 @@ def _tasks(name: str, options: Options) -> dict[str, Task]:
     return {task.key: task for task in STUDIES[name].tasks(options)}
 
 
+def document(results: Path, page: Path) -> None:
+    """Put the tables between the marks of the page, and small figures into ``images``."""
+    for name in STUDIES:
+        table = results / name / "table.md"
+        if table.exists():
+            replace_table(page, table.read_text(), name)
+    replace_table(page, orderings(results), "orderings")
+    for picture, name in PICTURES.items():
+        source = results / f"{picture}.png"
+        if source.exists():
+            _shrink(source, page.parent / "images" / f"{name}.png")
+
+
+def _shrink(source: Path, target: Path) -> None:
+    from PIL import Image  # comes with matplotlib, which drew the source
+
+    with Image.open(source) as image:
+        width = min(image.width, _WIDTH)
+        small = image.convert("RGB").resize((width, round(image.height * width / image.width)))
+        small.quantize(128).save(target, optimize=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("results", type=Path, help="folder that kcdo reproduce wrote")
     parser.add_argument("page", type=Path, help="page with marks for the tables")
     arguments = parser.parse_args()
-    for name in STUDIES:
-        table = arguments.results / name / "table.md"
-        if table.exists():
-            replace_table(arguments.page, table.read_text(), name)
+    document(arguments.results, arguments.page)
 
 
 if __name__ == "__main__":

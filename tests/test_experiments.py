@@ -11,15 +11,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from command_line import fail_here
+from matplotlib.figure import Figure
 from scipy.optimize import check_grad
 
 import kcdo
 from experiments import reproduce
 from experiments.markdown import leading, markdown_table, mean_sd, spread
+from experiments.orderings import orderings
 from experiments.pages import replace_table
 from experiments.preimages import IsotropicMixture, preimage, squared_distance
 from experiments.published import Published, laplace_median
 from experiments.rivals import NotApplicable
+from experiments.rows import DEFAULT, GP
 from experiments.runner import (
     Options,
     Outcome,
@@ -150,6 +153,32 @@ def test_tables_of_pages_are_replaced_by_name(tmp_path):
     replace_table(page, "new", "a")
     assert "old" not in page.read_text()
     assert page.read_text().endswith("<!-- table b -->\n<!-- /table b -->")
+
+
+def test_orderings_compare_medians_with_the_best_rival(tmp_path):
+    (tmp_path / "terrain").mkdir()
+    errors = {DEFAULT: (0.02, 0.03, 0.09), GP: (0.04, 0.05, 0.06), terrain.NEIGHBOUR: (0.01,) * 3}
+    for method, values in errors.items():
+        for seed, value in enumerate(values):
+            run = {"problem": terrain.PROBLEM, "method": method, "seed": seed, "settings": {}}
+            run["scores"] = {"SMAE, centred": value}
+            append_line(tmp_path / "terrain" / "runs.jsonl", run)
+    centred, uncentred = orderings(tmp_path).splitlines()[2:]
+    assert centred.endswith("| 0.0300 | 0.0100 (nearest neighbour) | **no** |")
+    assert "not run" in uncentred
+
+
+def test_a_finished_run_goes_into_its_page(tmp_path):
+    folder, page = tmp_path / "run" / "terrain", tmp_path / "docs" / "page.md"
+    folder.mkdir(parents=True)
+    (folder / "table.md").write_text("| a |")
+    Figure(figsize=(20, 2)).savefig(folder / "maps.png")
+    (tmp_path / "docs" / "images").mkdir(parents=True)
+    marks = [f"<!-- table {n} -->\n<!-- /table {n} -->\n" for n in ("terrain", "orderings")]
+    page.write_text("".join(marks))
+    reproduce.document(tmp_path / "run", page)
+    assert "| a |" in page.read_text()
+    assert (tmp_path / "docs" / "images" / "terrain-maps.png").stat().st_size > 100
 
 
 def test_the_published_estimator_is_the_printed_formula(rng):
