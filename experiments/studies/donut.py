@@ -32,7 +32,7 @@ PUBLISHED = {
     MAF: (0.026, 0.044),
     LSCDE: (0.076, 0.069),
 }
-_SLOW = (DEFAULT, GP, REALNVP, MAF, KCEF)  # run once when it is to be quick
+_SLOW = (DEFAULT, GP, MAF, KCEF)  # run once when it is to be quick
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ def rows(quick: bool) -> list[Row]:
     seeds, slow_seeds, layers, epochs = (1, 1, 2, 15) if quick else (10, 5, 5, 200)
     others = common_rows(seeds, slow_seeds, layers, epochs)
     paper = Row(PAPER, lambda seed: Published(BOX_CORNERS), seeds)
-    return [paper, *others, Row(ZERO, lambda seed: _Zero(), 1)]
+    found = [paper, *others, Row(ZERO, lambda seed: _Zero(), 1)]
+    return [row for row in found if not (quick and row.name == REALNVP)]  # one flow will do
 
 
 def tasks(options: Options) -> list[Task]:

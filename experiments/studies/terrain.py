@@ -70,20 +70,21 @@ class NearestNeighbour:
 
 
 def rows(quick: bool) -> list[Row]:
-    """The methods."""
-    seeds, flow_seeds, epochs = (1, 1, 15) if quick else (3, 3, 200)
-    return [
+    """The methods; the flows, slow to compile, are left out when it is to be quick."""
+    seeds = 1 if quick else 3
+    found = [
         Row(PAPER, lambda seed: _published(code_kernel), seeds),
         Row(PAPER_TEXT, lambda seed: _published(text_kernel), seeds),
         Row(PAPER_WEAK, lambda seed: _published(code_kernel, PowerScheme(1.0, 1.0)), seeds),
-        *common_rows(seeds, flow_seeds, layers=2 if quick else 10, epochs=epochs),
+        *common_rows(seeds, seeds, layers=10, epochs=200),
         Row(NEIGHBOUR, lambda seed: NearestNeighbour(), seeds),
     ]
+    return [row for row in found if not (quick and row.name in (REALNVP, MAF))]
 
 
 def tasks(options: Options) -> list[Task]:
     """A seed is a random split."""
-    step = 3 if options.quick else 1
+    step = 4 if options.quick else 1
     sizes = {"every": step}
     X, y, on_map = terrain(options, step)
     return [

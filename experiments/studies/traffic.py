@@ -184,8 +184,8 @@ def _joint(row: Row, seed: int, load: Any, separate: bool) -> Outcome:
     fitted = row.make(seed).fit(data.X, data.Y)
     X, Y = _scored(data)
     scores = _log_scores("joint", log_densities(fitted, X, Y))
-    dist = fitted.conditional(X)
-    if hasattr(dist, "marginal"):
+    if hasattr(fitted.conditional(X[:1]), "marginal"):
+        dist = fitted.conditional(X)
         logs = sum(dist.marginal(k).logpdf_pairs(Y[:, k]) for k in range(2))
         scores |= _log_scores("product of its marginals", logs)
     if separate:
