@@ -46,13 +46,15 @@ GP, REALNVP, MAF = "GP", "conditional RealNVP", "conditional MAF"
 LSCDE, KCEF, KDE = "LSCDE", "KCEF", "conditional KDE"
 
 
-def common_rows(seeds: int, slow_seeds: int, layers: int, epochs: int) -> list[Row]:
+def common_rows(
+    seeds: int, slow_seeds: int, layers: int, epochs: int, **gp_settings: int
+) -> list[Row]:
     """The rows that every study has: the library and its rivals, but for the paper's."""
     flows = {"layers": layers, "epochs": epochs}
     return [
         rival(HEURISTIC, "kcdo-heuristic", seeds),
         rival(DEFAULT, "kcdo", seeds),
-        rival(GP, "gp", slow_seeds),
+        rival(GP, "gp", slow_seeds, **gp_settings),
         rival(REALNVP, "realnvp", slow_seeds, **flows),
         rival(MAF, "maf", slow_seeds, **flows),
         rival(LSCDE, "lscde", seeds),

@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from experiments.rivals.base import Array, Rival
 from experiments.rivals.mixtures import Mixture
 
-_LEARNT_ON = 1500  # distinct inputs for the marginal likelihood
+_FIRST = 1500  # distinct inputs for the marginal likelihood of both families
 _EXACT_UP_TO = 12_000  # distinct inputs conditioned on; beyond, a random subset of the next size
 _SUBSET = 8000
 _QUERIES = 500
@@ -28,11 +28,15 @@ class ExactGP(Rival):
 
     name = "gp"
 
+    def __init__(self, seed: int = 0, gap: float = 0.0, *, learnt_on: int = _FIRST) -> None:
+        super().__init__(seed, gap)
+        self.learnt_on = learnt_on  # distinct inputs; beyond 1500 only the better family goes on
+
     def _fit(self, X: Array, Y: Array) -> None:
         rng = np.random.default_rng(self.seed)
         data = [Rows.of(X, y) for y in Y.T]
         distinct = len(data[0].X)
-        learn = rng.permutation(distinct)[:_LEARNT_ON]
+        learn = rng.permutation(distinct)[: self.learnt_on]
         large = distinct > _EXACT_UP_TO
         kept = rng.permutation(distinct)[:_SUBSET] if large else np.arange(distinct)
         self._processes = [_Process(*_learn(rows.part(learn)), rows.part(kept)) for rows in data]
@@ -98,25 +102,27 @@ class _Process:
 
 def _learn(rows: Rows) -> tuple[str, Array]:
     """Family and logs of (scales, signal sd, noise sd) of highest marginal likelihood."""
-    n, p = rows.X.shape
+    first = rows.part(np.arange(min(_FIRST, len(rows.y))))
+    n, p = first.X.shape
     starts = [np.r_[np.full(p, 0.5 * np.log(p) + shift), 0.0, noise] for shift, noise in _STARTS]
-    bounds = [_BOUNDS["scale"]] * p + [_BOUNDS["signal"], _BOUNDS["noise"]]
     found: list[tuple[float, str, Array]] = []
     for family in ("gaussian", "matern32"):
         # The second family starts where the first one ended; small problems have two starts.
         tries = starts if n <= 500 else starts[:1]
         for start in [found[-1][2]] if found and n > 500 else tries:
-            run = minimize(
-                negative_log_likelihood,
-                start,
-                (family, rows),
-                jac=True,
-                bounds=bounds,
-                method="L-BFGS-B",
-                options={"maxiter": 60},
-            )
-            found.append((run.fun, family, run.x))
-    return min(found, key=lambda item: item[0])[1:]
+            found.append(_descend(start, family, first))
+    best = min(found, key=lambda item: item[0])
+    return (_descend(best[2], best[1], rows) if len(rows.y) > n else best)[1:]
+
+
+def _descend(start: Array, family: str, rows: Rows) -> tuple[float, str, Array]:
+    p = rows.X.shape[1]
+    bounds = [_BOUNDS["scale"]] * p + [_BOUNDS["signal"], _BOUNDS["noise"]]
+    run = minimize(
+        negative_log_likelihood, start, (family, rows), jac=True, bounds=bounds,
+        method="L-BFGS-B", options={"maxiter": 60},
+    )  # fmt: skip
+    return run.fun, family, run.x
 
 
 _STARTS = ((0.0, np.log(0.1)), (1.0, np.log(0.5)))

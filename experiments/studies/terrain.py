@@ -76,7 +76,7 @@ def rows(quick: bool) -> list[Row]:
         Row(PAPER, lambda seed: _published(code_kernel), seeds),
         Row(PAPER_TEXT, lambda seed: _published(text_kernel), seeds),
         Row(PAPER_WEAK, lambda seed: _published(code_kernel, PowerScheme(1.0, 1.0)), seeds),
-        *common_rows(seeds, seeds, layers=10, epochs=200),
+        *common_rows(seeds, seeds, layers=10, epochs=200, learnt_on=4000),
         Row(NEIGHBOUR, lambda seed: NearestNeighbour(), seeds),
     ]
     return [row for row in found if not (quick and row.name in (REALNVP, MAF))]
