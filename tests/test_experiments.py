@@ -282,6 +282,12 @@ def test_both_errors_of_the_terrain():
     assert found["SMAE, uncentred"] == pytest.approx((1 / 10 + 2 / 20) / 2)
 
 
+def test_nearest_neighbours_at_one_distance_count_alike():
+    X = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 3.0], [9.0, 9.0]])
+    fitted = terrain.NearestNeighbour().fit(X, np.array([1.0, 2.0, 5.0, 7.0]))
+    np.testing.assert_allclose(fitted.conditional(X[:1] * [[0], [1], [2.5]]).mean(), [1.5, 1, 5])
+
+
 def test_splits_of_the_terrain_are_partitions():
     train, test = terrain.split(14_040, seed=1)
     assert (len(train), len(test)) == (11_232, 2_808)

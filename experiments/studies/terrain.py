@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.neighbors import KNeighborsRegressor
+from sklearn.neighbors import NearestNeighbors
 
 import kcdo
 from experiments.markdown import leading, markdown_table, mean_sd
@@ -52,16 +52,18 @@ def _published(kernel: Any, scheme: Scheme | None = None) -> Published:
 
 
 class NearestNeighbour:
-    """The elevation of the nearest training position: a mean without a distribution."""
+    """The mean elevation of the nearest training positions, up to four at the same distance."""
 
     def fit(self, X: Array, Y: Array) -> Self:
         """Learn from rows of inputs and outputs."""
-        self._model = KNeighborsRegressor(n_neighbors=1).fit(X, Y)
+        self._neighbours, self._Y = NearestNeighbors(n_neighbors=4).fit(X), Y
         return self
 
     def conditional(self, X: Array) -> Self:
         """Elevations given each row."""
-        self._mean = self._model.predict(X)
+        distance, index = self._neighbours.kneighbors(X)
+        nearest = distance <= (1 + 1e-9) * distance[:, :1]
+        self._mean = (self._Y[index] * nearest).sum(axis=1) / nearest.sum(axis=1)
         return self
 
     def mean(self) -> Array:
