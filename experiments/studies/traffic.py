@@ -55,7 +55,7 @@ PUBLISHED = {  # PEMS-SF, training statistics
 _SCORED = 4000  # test rows in a log score, a random choice of more
 _QUERIES = 2000
 _NOT_JOINT = (PAPER, PAPER_WEAK, GROUPS)  # moments only
-_SLOW = (GP, REALNVP, MAF, KCEF)
+_SLOW = (DEFAULT, GP, REALNVP, MAF, KCEF)
 _LEAST_LOG = -20.0  # counts for a log density of -inf, so that one row does not decide a mean
 
 
