@@ -12,7 +12,18 @@ import numpy as np
 import pytest
 from command_line import finish, start
 
-from experiments.rows import DEFAULT, GP, HEURISTIC, KDE, LSCDE, MAF, PAPER, PAPER_WEAK, REALNVP
+from experiments.rows import (
+    DEFAULT,
+    GP,
+    HEURISTIC,
+    KCEF,
+    KDE,
+    LSCDE,
+    MAF,
+    PAPER,
+    PAPER_WEAK,
+    REALNVP,
+)
 from experiments.runner import Results
 from experiments.studies import embeddings as recovering
 from experiments.studies.donut import SETTINGS, ZERO
@@ -101,37 +112,43 @@ def test_the_paper_row_of_the_donut_is_near_the_zero_function(donut):
 def test_the_default_beats_gp_heuristic_and_zero_on_the_donut(donut, place):
     name = f"conditional, {place}"
     default = score(donut, TEXT, DEFAULT, name)
-    for other in (PAPER, HEURISTIC, GP, ZERO):
+    for other in (PAPER, HEURISTIC, GP, LSCDE, ZERO):
         assert default < score(donut, TEXT, other, name), other
 
 
-def test_the_default_beats_the_flows_where_the_donut_has_two_parts(donut):
+def test_the_default_beats_a_flow_where_the_donut_has_two_parts(donut):
     if not flows():
         pytest.skip('flowjax is missing: pip install "kcdo[rivals]"')
     name = "conditional, x = 0"
-    assert all(score(donut, TEXT, DEFAULT, name) < score(donut, TEXT, f, name) for f in flows())
+    assert score(donut, TEXT, DEFAULT, name) < score(donut, TEXT, MAF, name)
 
 
-def test_the_default_follows_the_terrain(terrain):
-    """Every third point of both axes: a nearest neighbour is wrong by a sixth."""
-    for name in ("SMAE, centred", "SMAE, uncentred"):
-        default = score(terrain, PROBLEM, DEFAULT, name)
-        for other in (PAPER, PAPER_WEAK, HEURISTIC, LSCDE, KDE, NEIGHBOUR, *flows()):
-            assert default < score(terrain, PROBLEM, other, name), (name, other)
-        assert default < 1.05 * score(terrain, PROBLEM, GP, name)
-    assert score(terrain, PROBLEM, DEFAULT, "SMAE, centred") < 0.07
+@pytest.mark.parametrize("name", ["SMAE, centred", "SMAE, uncentred"])
+def test_the_default_follows_the_terrain(terrain, name):
+    default = score(terrain, PROBLEM, DEFAULT, name)
+    for other in (PAPER, PAPER_WEAK, HEURISTIC, LSCDE, KCEF, KDE, NEIGHBOUR):
+        assert default < score(terrain, PROBLEM, other, name), other
+    assert default < 1.03 * score(terrain, PROBLEM, GP, name)
+
+
+def test_the_error_of_the_terrain(terrain):
+    """On a square of 30 points a side: the mean of the whole is wrong by 1."""
+    assert 0.03 < score(terrain, PROBLEM, DEFAULT, "SMAE, centred") < 0.07
+    assert 0.08 < score(terrain, PROBLEM, NEIGHBOUR, "SMAE, centred") < 0.1
 
 
 def test_the_default_has_the_best_density_of_the_terrain(terrain):
     default = score(terrain, PROBLEM, DEFAULT, "log score")
-    for other in (HEURISTIC, GP, LSCDE, KDE, *flows()):
+    for other in (HEURISTIC, GP, LSCDE, KCEF, KDE):
         assert default > score(terrain, PROBLEM, other, "log score"), other
 
 
-def test_the_centred_error_of_the_terrain_is_five_times_the_other(terrain):
-    ratio = score(terrain, PROBLEM, DEFAULT, "SMAE, centred")
-    ratio /= score(terrain, PROBLEM, DEFAULT, "SMAE, uncentred")
-    assert 4 < ratio < 6
+def test_the_centred_error_is_many_times_the_other(terrain):
+    """By the ratio of the elevation to its spread: 14 on this slope, 5 on the whole map."""
+    for method in (DEFAULT, GP, NEIGHBOUR):
+        ratio = score(terrain, PROBLEM, method, "SMAE, centred")
+        ratio /= score(terrain, PROBLEM, method, "SMAE, uncentred")
+        assert 13 < ratio < 15
 
 
 def test_traffic_means(traffic):
@@ -156,10 +173,9 @@ def test_training_days_flatter(traffic):
             assert training < score(traffic, SENSOR, method, f"{what}, held-out")
 
 
-@pytest.mark.parametrize("method", [HEURISTIC, DEFAULT])
-def test_the_joint_density_of_two_sensors_beats_the_product_of_its_marginals(traffic, method):
-    joint = score(traffic, JOINT, method, "joint")
-    assert joint > score(traffic, JOINT, method, "product of its marginals")
+def test_the_joint_density_of_two_sensors_beats_the_product_of_its_marginals(traffic):
+    joint = score(traffic, JOINT, HEURISTIC, "joint")
+    assert joint > 0.05 + score(traffic, JOINT, HEURISTIC, "product of its marginals")
 
 
 def test_a_fit_of_generated_traffic_takes_a_fraction_of_a_minute(traffic):
