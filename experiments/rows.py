@@ -53,7 +53,7 @@ def common_rows(
     flows = {"layers": layers, "epochs": epochs}
     return [
         rival(HEURISTIC, "kcdo-heuristic", seeds),
-        rival(DEFAULT, "kcdo", seeds),
+        rival(DEFAULT, "kcdo", slow_seeds),
         rival(GP, "gp", slow_seeds, **gp_settings),
         rival(REALNVP, "realnvp", slow_seeds, **flows),
         rival(MAF, "maf", slow_seeds, **flows),

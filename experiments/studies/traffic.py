@@ -83,7 +83,7 @@ class GroupStatistics:
 
 
 def rows(quick: bool) -> list[Row]:
-    """The methods for one output; only seeds of the flows, GP, LSCDE and KDE change anything."""
+    """The methods for one output; a seed changes nothing but what is random in a method."""
     slow_seeds, layers, epochs = (1, 2, 10) if quick else (2, 5, 200)
     return [
         Row(PAPER, lambda seed: Published(on_box=True), 1),
