@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -42,35 +43,46 @@ def reproduce(
     if name not in NAMES:
         raise InvalidInputError(f"no experiment {name!r}; there are {', '.join(NAMES)}.")
     found = {}
-    for each in STUDIES if name == "all" else [name]:
-        folder = (out / each).resolve()
-        run_all = partial(in_processes, each, options, folder, jobs) if jobs > 1 else None
-        try:
-            found[each] = carry_out(STUDIES[each], options, folder, say, run_all)
-        except DataNotFoundError as error:
-            if name != "all":
-                raise
-            say(f"{each}: left out: {error}")
+    with _processes(jobs) as pool:
+        for each in STUDIES if name == "all" else [name]:
+            folder = (out / each).resolve()
+            run_all = partial(in_processes, pool, each, options, folder) if pool else None
+            try:
+                found[each] = carry_out(STUDIES[each], options, folder, say, run_all)
+            except DataNotFoundError as error:
+                if name != "all":
+                    raise
+                say(f"{each}: left out: {error}")
     return found
 
 
+@contextmanager
+def _processes(jobs: int) -> Iterator[ProcessPoolExecutor | None]:
+    """Processes for all experiments, as each takes seconds to start; None if one is enough."""
+    if jobs == 1:
+        yield None
+        return
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _limit_threads, (threads,))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 def in_processes(
-    name: str, options: Options, folder: Path, jobs: int, tasks: list[Task]
+    pool: ProcessPoolExecutor, name: str, options: Options, folder: Path, tasks: list[Task]
 ) -> Iterator[Record]:
     """Run tasks in several processes and yield their records as they come."""
-    threads = max(1, (os.cpu_count() or 1) // jobs)
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _limit_threads, (threads,)) as pool:
+    try:
         futures = [pool.submit(_run_by_key, name, options, folder, task.key) for task in tasks]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        except BrokenProcessPool as error:
-            raise KcdoError(
-                "a process of the experiments was ended from outside, perhaps for lack of memory: "
-                "run again to go on where it was, or with --jobs 1."
-            ) from error
-        finally:
-            pool.shutdown(cancel_futures=True)
+        for future in as_completed(futures):
+            yield future.result()
+    except BrokenProcessPool as error:
+        raise KcdoError(
+            "a process of the experiments was ended from outside, perhaps for lack of memory: "
+            "run again to go on where it was, or with --jobs 1."
+        ) from error
 
 
 def _limit_threads(threads: int) -> None:

@@ -116,13 +116,6 @@ def test_the_default_beats_gp_heuristic_and_zero_on_the_donut(donut, place):
         assert default < score(donut, TEXT, other, name), other
 
 
-def test_the_default_beats_a_flow_where_the_donut_has_two_parts(donut):
-    if not flows():
-        pytest.skip('flowjax is missing: pip install "kcdo[rivals]"')
-    name = "conditional, x = 0"
-    assert score(donut, TEXT, DEFAULT, name) < score(donut, TEXT, MAF, name)
-
-
 @pytest.mark.parametrize("name", ["SMAE, centred", "SMAE, uncentred"])
 def test_the_default_follows_the_terrain(terrain, name):
     default = score(terrain, PROBLEM, DEFAULT, name)
