@@ -117,7 +117,7 @@ def five_folds(points: Array, grid: Grid, densities: Callable[[Array], Array]) -
 def tasks(options: Options) -> list[Task]:
     """Every method on every problem; the seed is that of the sample."""
     found = []
-    for seed in range(options.at_most(1 if options.quick else 10)):
+    for seed in range(options.at_most(1 if options.quick else 5)):
         for name, problem in problems(options.quick).items():
             sizes = {"n": problem.n, "nodes": problem.nodes}
             for method, function in methods(problem).items():
