@@ -157,8 +157,19 @@ def _scored(data: Traffic) -> tuple[Array, Array]:
 
 def log_densities(fitted: Any, X: Array, Y: Array) -> Array:
     """Log densities of Y[i] given X[i], in blocks of rows."""
+    if isinstance(fitted, CDO):
+        (logs,) = _of_repeated_inputs(fitted, X, [lambda predictive: predictive.logpdf(Y)])
+        return logs
     blocks = [slice(i, i + _QUERIES) for i in range(0, len(X), _QUERIES)]
     return np.concatenate([fitted.conditional(X[b]).logpdf_pairs(Y[b]) for b in blocks])
+
+
+def _of_repeated_inputs(fitted: CDO, X: Array, questions: list[Any]) -> list[Array]:
+    """Answers (Q, N) for the distinct inputs, of which row i keeps that of X[i]: (N,) each."""
+    inputs, member = np.unique(X, axis=0, return_inverse=True)
+    predictive = fitted.conditional(inputs)
+    rows = member.ravel(), np.arange(len(X))
+    return [question(predictive)[rows] for question in questions]
 
 
 def _codes(inputs: Array) -> Array:
@@ -184,9 +195,9 @@ def _joint(row: Row, seed: int, load: Any, separate: bool) -> Outcome:
     fitted = row.make(seed).fit(data.X, data.Y)
     X, Y = _scored(data)
     scores = _log_scores("joint", log_densities(fitted, X, Y))
-    if hasattr(fitted.conditional(X[:1]), "marginal"):
-        dist = fitted.conditional(X)
-        logs = sum(dist.marginal(k).logpdf_pairs(Y[:, k]) for k in range(2))
+    if isinstance(fitted, CDO):
+        marginals = [lambda joint, k=k: joint.marginal(k).logpdf(Y[:, k]) for k in range(2)]
+        logs = sum(_of_repeated_inputs(fitted, X, marginals))
         scores |= _log_scores("product of its marginals", logs)
     if separate:
         models = [row.make(seed).fit(data.X, data.Y[:, k]) for k in range(2)]
