@@ -1,6 +1,7 @@
 """A Cholesky factor that is computed in place once and then solves many systems."""
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -76,16 +77,26 @@ class CholeskyFactor:
     def inverse_diagonal(self, rows: NDArray[np.integer] | None = None) -> Array:
         """Return the diagonal of A⁻¹, or some of its entries.
 
-        All of it takes one triangular inverse (n³/3 and a second matrix); k entries take k half
-        solves: (A⁻¹)_ii = |U⁻ᵀ e_i|².
+        All of it takes one triangular inverse (n³/3 and a second matrix), once; k entries take k
+        half solves: (A⁻¹)_ii = |U⁻ᵀ e_i|².
         """
         if rows is None:
-            inverse, _ = _lapack("trtri", self._upper)(self._upper, lower=0)
-            return np.array([inverse[i, i:] @ inverse[i, i:] for i in range(len(self))])
+            return self._whole_diagonal.copy()
         out = np.empty(len(rows))
         for part, units in _unit_vectors(len(self), rows, _COLUMNS, self._upper.dtype):
             half = self._half_solve(units, overwrite=True)
             out[part] = np.einsum("ij,ij->i", half, half)
+        return out
+
+    @cached_property
+    def _whole_diagonal(self) -> Array:
+        inverse, _ = _lapack("trtri", self._upper)(self._upper, lower=0)
+        out = np.zeros(len(self))
+        for start in range(0, len(self), _COLUMNS):  # columns lie together in memory
+            stop = start + _COLUMNS
+            above, corner = inverse[:start, start:stop], np.triu(inverse[start:stop, start:stop])
+            out[:start] += np.einsum("ij,ij->i", above, above)
+            out[start:stop] += np.einsum("ij,ij->i", corner, corner)
         return out
 
 
