@@ -209,14 +209,15 @@ def _joint(row: Row, seed: int, load: Any, separate: bool) -> Outcome:
 def _timed(row: Row, days: int, slots: int) -> Outcome:
     """Seconds of fit and prediction, and errors against the known truth."""
     data, truth = pems_shape(days, slots)
-    started = time.perf_counter()
+    started, processor = time.perf_counter(), time.process_time()
     fitted = row.make(0).fit(data.X, data.Y)
-    between = time.perf_counter()
+    between, worked = time.perf_counter(), time.process_time() - processor
     predictive = fitted.conditional(data.X_test)
     mean, sd = predictive.mean(), predictive.std()
     ended = time.perf_counter()
     scores = {"pairs": len(data.X), "inputs": len(data.X_test)}
-    scores |= {"fit seconds": between - started, "prediction seconds": ended - between}
+    scores |= {"fit seconds": between - started, "of the processor": worked}
+    scores["prediction seconds"] = ended - between
     scores["mean, truth"] = scaled_errors(mean, truth[:, 0]).mean()
     scores["sd, truth"] = scaled_errors(sd, truth[:, 1]).mean()
     return Outcome(scores)
@@ -276,7 +277,8 @@ def _joint_table(results: Results, problem: str) -> str:
 
 
 def _time_table(results: Results, problem: str) -> str:
-    columns = {"fit seconds": 2, "prediction seconds": 2, "mean, truth": 3, "sd, truth": 3}
+    columns = {"fit seconds": 2, "of the processor": 2, "prediction seconds": 2}
+    columns |= {"mean, truth": 3, "sd, truth": 3}
     body = []
     for name in results.methods(problem):
         values = [results.values(problem, name, c) for c in ("pairs", "inputs")]
