@@ -35,7 +35,7 @@ def _donut(results: Results) -> list[list[str]]:
         found = _middle(results, authors, PAPER, f"joint, {place}")
         inside = WHISKERS[0] <= round(found, 3) <= WHISKERS[1]
         what = f"donut, {authors}, joint target, {place}: *paper* within the published whiskers"
-        rows.append([what, _number(found), low_high, _word(inside)])
+        rows.append([what, _number(found), low_high, _word(inside, found)])
     for setting in donut.SETTINGS:
         for place in donut.PLACES:
             what = f"donut, {setting.name}, conditional target, {place}: *default* leads"
@@ -65,7 +65,7 @@ def _traffic(results: Results) -> list[list[str]]:
         _middle(results, JOINT, DEFAULT, score) for score in ("joint", "product of its marginals")
     )
     what = f"{JOINT}: log score of *default*, joint beside the product of its marginals"
-    return [*rows, [what, _number(joint), _number(product), _word(joint > product)]]
+    return [*rows, [what, _number(joint), _number(product), _word(joint > product, joint)]]
 
 
 def _least(
@@ -76,7 +76,7 @@ def _least(
     others = {name: _middle(results, problem, name, score) for name in rivals}
     best = min(others, key=lambda name: np.nan_to_num(others[name], nan=np.inf))
     beside = f"{_number(others[best])} ({best})"
-    return [what, _number(ours), beside, _word(ours <= others[best])]
+    return [what, _number(ours), beside, _word(ours <= others[best], ours)]
 
 
 def _middle(results: Results, problem: str, method: str, score: str) -> float:
@@ -88,5 +88,5 @@ def _number(value: float) -> str:
     return f"{value:.4f}" if np.isfinite(value) else "not run"
 
 
-def _word(holds: bool) -> str:
-    return "yes" if holds else "**no**"
+def _word(holds: bool, value: float) -> str:
+    return ("yes" if holds else "**no**") if np.isfinite(value) else "–"
