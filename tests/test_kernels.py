@@ -185,7 +185,9 @@ class TestContract:
     unit=st.sampled_from([1e-12, 1.0, 1e12]),
 )
 @pytest.mark.parametrize(
-    "family", [Gaussian, Laplace, Matern, lambda s: Periodic(400.0 * s, s)], ids=str
+    "family",
+    [Gaussian, Laplace, Matern, lambda s: Periodic(400.0 * s, s)],
+    ids=["gaussian", "laplace", "matern", "periodic"],
 )
 def test_the_unit_of_the_data_does_not_matter(family, scale, distance, offset, unit):
     plain = family(scale)([[offset]], [[offset + distance]])
