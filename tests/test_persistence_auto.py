@@ -156,7 +156,6 @@ def test_a_file_tells_weights_and_importances(whole_file):
         "plain",
         "location_scale",
         "residual_tail",
-        "marginal_tail",
     }
     assert sum(report["weights"].values()) == pytest.approx(1.0)
     assert list(report["importances"]) == ["0", "1"]
@@ -286,7 +285,7 @@ def test_forged_metadata(edit, message, whole_file, path):
         ("LocationScale", "factor", -np.ones(1)),
         ("LocationScale", "floor", np.ones((1, 1))),
         ("CombinedOperator", "centre", np.ones(2)),
-        ("CombinedOperator", "spread", np.zeros(1)),
+        ("CombinedOperator", "spread", np.ones(2)),
         ("CombinedOperator", "spread", np.full(1, np.inf)),
         ("Chosen", "floor", np.ones(3)),
         ("Chosen", "floor", -np.ones(1)),
