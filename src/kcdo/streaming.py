@@ -160,16 +160,14 @@ class StreamPlan:
         alpha = ridge_value(
             self.wishes.alpha, DEFAULT_ALPHA, sums.n_effective, self.output.measure.n_nodes
         )
-        if self.judges is not None and self.wishes.alpha is None:
-            alpha = self._judged_alpha(sums)
-        return self._with_alpha(sums, alpha)
-
-    def _with_alpha(self, sums: NystromSums, alpha: float) -> NystromSystem:
-        return NystromSystem(
+        system = NystromSystem(
             self.kernel, self.centres, self.whitening, sums, alpha, n_jobs=self.wishes.n_jobs
         )
+        if self.judges is not None and self.wishes.alpha is None:
+            return system.with_alpha(self._judged_alpha(system, sums))
+        return system
 
-    def _judged_alpha(self, sums: NystromSums) -> float:
+    def _judged_alpha(self, first: NystromSystem, sums: NystromSums) -> float:
         """Return the α of least held-out log score of the judges, which are among the rows.
 
         With the prediction f and the leverage h of a row, it is predicted as (f - hb)/(1 - h)
@@ -183,8 +181,8 @@ class StreamPlan:
         targets = self._embedded_targets(sums)
 
         def loss(alpha: float) -> float:
-            system = self._with_alpha(sums, alpha)
-            leverage = np.einsum("ij,ji->i", section, system.coefficients(section.T))
+            system = first.with_alpha(alpha)
+            leverage = system.squared_norms(section)
             leverage = np.minimum(leverage * (1.0 if sums.counts else weights), 1.0 - 1e-9)
             fitted = section @ system.coefficients(targets)
             held_out = (fitted - leverage[:, None] * embedded) / (1.0 - leverage)[:, None]

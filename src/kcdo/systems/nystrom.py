@@ -9,6 +9,7 @@ without the cut the answer depends on the order of the chunks.
 
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -133,14 +134,24 @@ class NystromSystem(Centres):
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(kernel, centres, n_jobs)
-        self.alpha = alpha
-        self._white = basis
+        self._white, self._weight = basis, sums.weight
         lower = np.tril(sums.cross)
         full = lower + np.tril(lower, -1).T
-        matrix = np.ascontiguousarray(self._white.T @ full @ self._white)
-        self._least = sums.weight * alpha
+        self._cross = np.ascontiguousarray(basis.T @ full @ basis)
+        self._factorise(alpha)
+
+    def with_alpha(self, alpha: float) -> "NystromSystem":
+        """Return the system of the same sums with another α."""
+        other = copy(self)
+        other._factorise(alpha)
+        return other
+
+    def _factorise(self, alpha: float) -> None:
+        self.alpha, self._least = alpha, self._weight * alpha
+        matrix = self._cross.copy()
         np.einsum("ii->i", matrix)[:] += self._least
         self.factor = CholeskyFactor(matrix)
+        self.__dict__.pop("_half", None)
 
     def condition(self) -> float:
         """Return an estimate of the condition number of the whitened system."""
@@ -149,6 +160,15 @@ class NystromSystem(Centres):
     def coefficients(self, sums: Array) -> Array:
         """Return the coefficients (m, k) for summed targets H (m, k)."""
         return self._white @ self.factor.solve(self._white.T @ sums)
+
+    def squared_norms(self, section: Array) -> Array:
+        """Return kᵀ A⁻¹ k for sections k, (b, m) -> (b,), by one product with a half of A⁻¹."""
+        halves = section @ self._half
+        return np.einsum("ij,ij->i", halves, halves)
+
+    @cached_property
+    def _half(self) -> Array:
+        return self._white @ self.factor.inverse_factor()
 
 
 def whitened_basis(kernel: Kernel, centres: NDArray, n_jobs: int | None = None) -> Array:
@@ -186,24 +206,26 @@ class NystromRows(Centres):
     ) -> None:
         super().__init__(kernel, centres, n_jobs)
         self.X, self.row_weights = X, weights
-        self._basis = whitened_basis(kernel, centres, n_jobs)
-        self._sums = NystromSums.empty(len(centres), 0)
+        sums = NystromSums.empty(len(centres), 0)
         for rows in self._chunks():
             section = cross_gram(kernel, X[rows], centres, n_jobs=n_jobs)
-            self._sums.add(section, np.zeros((len(section), 0)), weights[rows])
-        self._solve(alpha)
+            sums.add(section, np.zeros((len(section), 0)), weights[rows])
+        # of a row that stands for several, one is held out
+        self._held_out_weights = np.ones_like(weights) if sums.counts else weights
+        basis = whitened_basis(kernel, centres, n_jobs)
+        self._system = NystromSystem(kernel, centres, basis, sums, alpha, n_jobs=n_jobs)
 
     def with_alpha(self, alpha: float) -> "NystromRows":
         """Return the system of the same sums with another α."""
         other = copy(self)
-        other._solve(alpha)
+        other._system = self._system.with_alpha(alpha)
+        other.__dict__.pop("_all_kept", None)
         return other
 
-    def _solve(self, alpha: float) -> None:
-        self.alpha = alpha
-        self._system = NystromSystem(
-            self.kernel, self.centres, self._basis, self._sums, alpha, n_jobs=self.n_jobs
-        )
+    @property
+    def alpha(self) -> float:
+        """Tikhonov parameter α."""
+        return self._system.alpha
 
     @property
     def factor(self) -> CholeskyFactor:
@@ -224,19 +246,26 @@ class NystromRows(Centres):
 
     def kept(self, rows: NDArray[np.integer] | None = None) -> Array:
         """Return 1 - leverage of each row, or of some."""
-        rows = np.arange(len(self.X)) if rows is None else rows
+        return self._all_kept.copy() if rows is None else self._kept(rows)
+
+    @cached_property
+    def _all_kept(self) -> Array:
+        return self._kept(np.arange(len(self.X)))
+
+    def _kept(self, rows: NDArray[np.integer]) -> Array:
         out = np.empty(len(rows))
         for start in range(0, len(rows), _ROWS_AT_A_TIME):
             part = rows[start : start + _ROWS_AT_A_TIME]
             section = cross_gram(self.kernel, self.X[part], self.centres, n_jobs=self.n_jobs)
-            scaled = self._system.coefficients(section.T)
-            out[start : start + len(part)] = np.einsum("ij,ji->i", section, scaled)
-        weights = self.row_weights[rows]
-        weights = np.where(self._sums.counts, 1.0, weights)  # of a counted row one count
-        return np.maximum(1.0 - weights * out, 1e-12)
+            out[start : start + len(part)] = self._system.squared_norms(section)
+        return self._without_leverage(rows, out)
+
+    def _without_leverage(self, rows: NDArray[np.integer], squared_norms: Array) -> Array:
+        return np.maximum(1.0 - self._held_out_weights[rows] * squared_norms, 1e-12)
 
     def held_out(self, B: Array, rows: NDArray[np.integer] | None = None) -> Array:
         """Return the leave-one-out predictions of B, (N, k) or of some rows."""
+        kept = self.kept(rows)[:, None]
         rows = np.arange(len(self.X)) if rows is None else rows
         coefficients = self.coefficients(B)
         fitted = np.empty((len(rows), B.shape[1]))
@@ -244,13 +273,13 @@ class NystromRows(Centres):
             part = slice(start, start + _ROWS_AT_A_TIME)
             section = cross_gram(self.kernel, self.X[rows[part]], self.centres, n_jobs=self.n_jobs)
             fitted[part] = section @ coefficients
-        return B[rows] - (B[rows] - fitted) / self.kept(rows)[:, None]
+        return B[rows] - (B[rows] - fitted) / kept
 
     def held_out_weights(self, rows: NDArray[np.integer]) -> Array:
         """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows."""
         own = cross_gram(self.kernel, self.X[rows], self.centres, n_jobs=self.n_jobs)
         scaled = self._system.coefficients(own.T).T
-        kept = self.kept(rows)
+        kept = self._without_leverage(rows, np.einsum("ij,ij->i", own, scaled))
         out = np.empty((len(rows), len(self.X)))
         for part in self._chunks():
             section = cross_gram(self.kernel, self.X[part], self.centres, n_jobs=self.n_jobs)
