@@ -38,8 +38,9 @@ def real():
 def short_searches(monkeypatch):
     """Two steps of every search, few folds: manners do not depend on how good the choice is."""
 
-    def two_steps(objective, start, bounds, steps):
+    def two_steps(objective, start, bounds, steps, tolerance=0.0):
         return minimise(objective, start, bounds, 2)
 
-    monkeypatch.setattr("kcdo.tuning.search.minimise", two_steps)
+    monkeypatch.setattr("kcdo.tuning.means.minimise", two_steps)
+    monkeypatch.setattr("kcdo.tuning.densities.minimise", two_steps)
     monkeypatch.setattr("kcdo.automatic.fit._MANY_FOLDS", 2)

@@ -12,8 +12,7 @@ from kcdo.automatic.plain import mean_choices, residual_sds, tuned_plain
 from kcdo.operators import DensityOperator
 from kcdo.selection import Wishes
 from kcdo.systems import ExactSystem, Groups
-from kcdo.tuning import Effort, Rows
-from kcdo.tuning.search import FAMILIES
+from kcdo.tuning import FAMILIES, Effort, Rows
 
 PLAIN = kcdo.Combination(1.0, 0.0, 0.0, 0.0)
 
@@ -461,7 +460,8 @@ def test_a_refit_to_the_same_rows_is_the_same_model(fitted):
 def test_a_refit_chooses_nothing(fitted, fresh, monkeypatch):
     X, Y, *_ = wave()
     before = fitted.predict(X)
-    monkeypatch.setattr("kcdo.tuning.search.minimise", None)
+    monkeypatch.setattr("kcdo.tuning.means.minimise", None)
+    monkeypatch.setattr("kcdo.tuning.densities.minimise", None)
     other = fitted.refit(X[:60], Y[:60])
     assert other.report_.n_samples == 60
     assert other.report_.kernel_x == fitted.report_.kernel_x

@@ -13,6 +13,7 @@ from kcdo.linalg import (
     SpectralCutoff,
     Tikhonov,
     symmetric_inverse,
+    weighted_square,
 )
 from kcdo.linalg.cholesky import inverse_entries
 
@@ -64,6 +65,27 @@ def test_inverse_and_determinant_from_the_lower_triangle_alone(matrix):
     np.testing.assert_allclose(inverse, np.linalg.inv(matrix), rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(inverse, inverse.T)
     assert log_determinant == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-12)
+
+
+def test_inverse_of_a_matrix_of_several_blocks():
+    rng = np.random.default_rng(3)
+    half = rng.normal(size=(300, 300))
+    matrix = half @ half.T / 300 + np.eye(300)
+    inverse, _ = symmetric_inverse(matrix.copy())
+    np.testing.assert_allclose(inverse, np.linalg.inv(matrix), rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(inverse, inverse.T)
+
+
+@pytest.mark.parametrize("n", [1, 5, 300])
+def test_weighted_square_is_the_product_for_weights_of_any_sign(n):
+    rng = np.random.default_rng(n)
+    matrix = rng.normal(size=(n, n))
+    matrix += matrix.T
+    weights = rng.normal(size=n)
+    weights[0] = 0.0
+    found = weighted_square(matrix, weights)
+    np.testing.assert_allclose(found, (matrix * weights) @ matrix, rtol=1e-12, atol=1e-11)
+    np.testing.assert_array_equal(found, found.T)
 
 
 def test_largest_eigenvalue_by_power_iteration():

@@ -21,6 +21,8 @@ from kcdo.linalg import Tikhonov
 from kcdo.measures import UniformBox
 from kcdo.systems import ExactSystem, Groups
 from kcdo.tuning import (
+    FAMILIES,
+    DensitySearch,
     Effort,
     ExactSmoother,
     Fixed,
@@ -37,12 +39,10 @@ from kcdo.tuning import (
     ridge_above,
     scale_per_length,
     search_alpha,
-    search_density,
     search_filter,
     search_mean,
     shortest_length,
 )
-from kcdo.tuning.search import FAMILIES
 from tests.differences import assert_gradient
 
 FREE = FreeScales(Matern(smoothness=2.5), 2)
@@ -257,9 +257,8 @@ def tuned():
 
     def search(starts=(start,), least=1e-3, **options):
         begun = [Start(*pair, family, np.array([least])) for pair in starts]
-        return search_density(
-            begun, rows, LogScore(), Effort(race_steps=12), guess, "row", 0, **options
-        )
+        search = DensitySearch(rows, LogScore(), Effort(race_steps=12), "row", **options)
+        return search.best(begun, *guess)
 
     def loss_of(choice):
         free = FreeScales(choice.start.template, 2)

@@ -31,6 +31,7 @@ from kcdo.selection import (
 from kcdo.systems import ExactSystem, Groups, effective_size
 from kcdo.tuning import (
     DensityChoice,
+    DensitySearch,
     Fixed,
     Leave,
     MeanChoice,
@@ -41,7 +42,6 @@ from kcdo.tuning import (
     ridge_above,
     scale_per_length,
     search_alpha,
-    search_density,
     search_filter,
     search_mean,
     shortest_length,
@@ -150,17 +150,11 @@ def tuned(
     ``alpha`` is a first guess; the system of all rows is factored so many times at most.
     """
     rows, least = output.rows, starts[0].least_length
-    guess = alpha, np.log(max(0.5 * len(rows) ** (-1 / 6), float(least.max()), 1e-3))
-    choice = search_density(
-        starts,
-        rows,
-        problem.loss,
-        problem.effort,
-        guess,
-        _leave(rows),
-        problem.seed,
-        output.fixed,
+    length = max(0.5 * len(rows) ** (-1 / 6), float(least.max()), 1e-3)
+    search = DensitySearch(
+        rows, problem.loss, problem.effort, _leave(rows), problem.seed, output.fixed
     )
+    choice = search.best(starts, alpha, float(np.log(length)))
     chosen, system = _judged_on_all(problem, output, choice, factorisations)
     chosen = output.above_floor(chosen)
     side = output.final(chosen)

@@ -166,18 +166,30 @@ def _radial(kernel: ScaledKernel, A: Array, B: Array) -> tuple[Array, Pullback]:
 
 
 def _profile(kernel: ScaledKernel, squared: Array) -> tuple[Array, Array]:
-    """Return k and h = -k'(r)/r as functions of r²."""
+    """Return k and h = -k'(r)/r as functions of r², whose memory is used."""
     if not isinstance(kernel, Matern):
-        values = np.exp(-0.5 * squared)
+        squared *= -0.5
+        values = np.exp(squared, out=squared)
         return values, values
-    t = np.sqrt(2 * kernel.smoothness * squared)
-    decay = np.exp(-t)
+    squared *= 2 * kernel.smoothness
+    t = np.sqrt(squared, out=squared)
+    decay = np.negative(t)
+    np.exp(decay, out=decay)
     if kernel.smoothness == 0.5:
         with np.errstate(divide="ignore", invalid="ignore"):
             return decay, np.where(t > 0, decay / t, 0.0)
+    rising = t + 1.0
     if kernel.smoothness == 1.5:
-        return (1.0 + t) * decay, 3.0 * decay
-    return (1.0 + t + t * t / 3.0) * decay, (5.0 / 3.0) * (1.0 + t) * decay
+        values = np.multiply(rising, decay, out=rising)
+        decay *= 3.0
+        return values, decay
+    t *= t
+    t *= 1.0 / 3.0
+    t += rising
+    t *= decay
+    rising *= decay
+    rising *= 5.0 / 3.0
+    return t, rising
 
 
 def _columnwise(kernel: ScaledKernel, A: NDArray, B: NDArray) -> tuple[Array, Pullback]:

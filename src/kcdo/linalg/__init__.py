@@ -1,6 +1,6 @@
 """Linear algebra that knows no kernels: factorisations, structured operators, spectral filters."""
 
-from kcdo.linalg.cholesky import CholeskyFactor, NotPositiveDefiniteError, symmetric_inverse
+from kcdo.linalg.cholesky import CholeskyFactor, NotPositiveDefiniteError
 from kcdo.linalg.conjugate import ConjugateGradients
 from kcdo.linalg.filters import (
     Filter,
@@ -18,6 +18,7 @@ from kcdo.linalg.spectral import (
     ResolventInverse,
     SpectralInverse,
 )
+from kcdo.linalg.symmetric import symmetric_inverse, weighted_square
 from kcdo.linalg.toeplitz import GridToeplitz, grid_places
 
 __all__ = [
@@ -39,4 +40,5 @@ __all__ = [
     "narrow_factors",
     "randomly_pivoted_cholesky",
     "symmetric_inverse",
+    "weighted_square",
 ]

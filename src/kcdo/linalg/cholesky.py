@@ -100,21 +100,6 @@ class CholeskyFactor:
         return out
 
 
-def symmetric_inverse(matrix: Array) -> tuple[Array, float]:
-    """Return the inverse and the log determinant of a positive definite matrix.
-
-    Only the lower triangle of the C-ordered matrix is read; its memory is used.
-    """
-    upper, info = _lapack("potrf", matrix)(matrix.T, lower=0, overwrite_a=1, clean=0)
-    if info:
-        raise NotPositiveDefiniteError(
-            f"the leading minor of order {info} is not positive definite: use a larger alpha."
-        )
-    log_determinant = 2.0 * float(np.sum(np.log(upper.diagonal())))
-    half = np.triu(_lapack("potri", upper)(upper, lower=0, overwrite_c=1)[0])
-    return half + np.triu(half, 1).T, log_determinant
-
-
 def inverse_entries(
     solve: Callable[[Array], Array], n: int, rows: NDArray[np.integer], columns: int = _COLUMNS
 ) -> Array:

@@ -1,26 +1,22 @@
 """Choosing parameters: held-out losses in closed form, their gradients, and the search."""
 
-from kcdo.tuning.likelihood import MarginalLikelihood
-from kcdo.tuning.losses import BalancedScore, CdeLoss, CrpsLoss, LogScore, Loss, Scoring
-from kcdo.tuning.objective import FilterLoss, HeldOutLoss
-from kcdo.tuning.outputs import OutputFamily, node_shares, scale_per_length
-from kcdo.tuning.search import (
+from kcdo.tuning.densities import (
     DensityChoice,
-    Effort,
+    DensitySearch,
     Fixed,
-    MeanChoice,
-    Rows,
     Start,
-    families,
-    lowest_alpha,
-    minimise,
     ridge_above,
-    search_alpha,
-    search_density,
     search_filter,
-    search_mean,
     shortest_length,
 )
+from kcdo.tuning.descent import lowest_alpha, minimise, search_alpha
+from kcdo.tuning.families import FAMILIES, families
+from kcdo.tuning.likelihood import MarginalLikelihood
+from kcdo.tuning.losses import BalancedScore, CdeLoss, CrpsLoss, LogScore, Loss, Scoring
+from kcdo.tuning.means import MeanChoice, search_mean
+from kcdo.tuning.objective import FilterLoss, HeldOutLoss
+from kcdo.tuning.outputs import OutputFamily, node_shares, scale_per_length
+from kcdo.tuning.rows import Effort, Rows
 from kcdo.tuning.smoothers import (
     ExactSmoother,
     FixedSmoother,
@@ -30,10 +26,12 @@ from kcdo.tuning.smoothers import (
 )
 
 __all__ = [
+    "FAMILIES",
     "BalancedScore",
     "CdeLoss",
     "CrpsLoss",
     "DensityChoice",
+    "DensitySearch",
     "Effort",
     "ExactSmoother",
     "FilterLoss",
@@ -58,7 +56,6 @@ __all__ = [
     "ridge_above",
     "scale_per_length",
     "search_alpha",
-    "search_density",
     "search_filter",
     "search_mean",
     "shortest_length",

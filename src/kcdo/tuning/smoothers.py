@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.kernels import FreeScales
-from kcdo.linalg import symmetric_inverse
+from kcdo.linalg import symmetric_inverse, weighted_square
 from kcdo.systems import Groups
 
 Array = NDArray[np.floating]
@@ -68,7 +68,7 @@ class ExactSmoother:
         through = self.inverse @ solved
         # a = A⁻¹b̄ and diag(A⁻¹): d(A⁻¹) = -A⁻¹ dA A⁻¹
         system = -(through @ self._solved.T)
-        system = 0.5 * (system + system.T) - (self.inverse * diagonal) @ self.inverse
+        system = 0.5 * (system + system.T) - weighted_square(self.inverse, diagonal)
         share, u = self.groups.share, self.groups.member_of
         targets = targets + share[:, None] * (means + through)[u]
         ridge = ridge + system.diagonal()

@@ -1,0 +1,58 @@
+"""Whole symmetric matrices, for derivatives: an inverse, and products that give a triangle only."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
+
+from kcdo.linalg.cholesky import NotPositiveDefiniteError
+
+Array = NDArray[np.floating]
+
+_BLOCK = 128
+
+
+def symmetric_inverse(matrix: Array) -> tuple[Array, float]:
+    """Return the inverse and the log determinant of a positive definite matrix.
+
+    Only the lower triangle of the C-ordered matrix is read; its memory is used.
+    """
+    routines: Any = get_lapack_funcs(("potrf", "potri"), (matrix,))
+    potrf, potri = routines
+    # The transpose of a C-ordered array is what LAPACK calls its own order: lower is upper.
+    upper, info = potrf(matrix.T, lower=0, overwrite_a=1, clean=0)
+    if info:
+        raise NotPositiveDefiniteError(
+            f"the leading minor of order {info} is not positive definite: use a larger alpha."
+        )
+    log_determinant = 2.0 * float(np.sum(np.log(upper.diagonal())))
+    inverse, _ = potri(upper, lower=0, overwrite_c=1)
+    return mirrored(inverse.T), log_determinant
+
+
+def weighted_square(matrix: Array, weights: Array) -> Array:
+    """Return M diag(w) M for a symmetric C-ordered M, by half the work of a product.
+
+    >>> weighted_square(np.array([[1.0, 2.0], [2.0, 0.0]]), np.array([1.0, -1.0]))
+    array([[-3.,  2.],
+           [ 2.,  4.]])
+    """
+    syrk: Any = get_blas_funcs("syrk", (matrix,))
+    total = np.zeros_like(matrix, order="F")
+    for sign in (1.0, -1.0):
+        chosen = np.flatnonzero(sign * weights > 0)
+        if len(chosen):
+            rows = matrix[chosen] * np.sqrt(np.abs(weights[chosen]))[:, None]
+            total = syrk(sign, rows.T, beta=1.0, c=total, lower=0, overwrite_c=1)
+    return mirrored(total.T)
+
+
+def mirrored(matrix: Array) -> Array:
+    """Return the matrix with its upper triangle made that of the lower one, in place."""
+    for start in range(0, len(matrix), _BLOCK):
+        stop = start + _BLOCK
+        matrix[start:stop, stop:] = matrix[stop:, start:stop].T
+        lower = np.tril(matrix[start:stop, start:stop])
+        matrix[start:stop, start:stop] = lower + np.tril(lower, -1).T
+    return matrix

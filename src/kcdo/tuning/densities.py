@@ -1,0 +1,288 @@
+"""The search for the parameters of a conditional density: scales, α and the output filter."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kcdo.kernels import FreeScales, Kernel
+from kcdo.measures import Grid
+from kcdo.parallel import blas_limit, ordered_map
+from kcdo.systems import Groups
+from kcdo.tuning.descent import (
+    ALPHA_RANGE,
+    GOOD_ENOUGH,
+    Bounds,
+    Objective,
+    median_log_scales,
+    minimise,
+    scale_bounds,
+)
+from kcdo.tuning.losses import Loss, Scoring
+from kcdo.tuning.objective import FilterLoss, HeldOutLoss
+from kcdo.tuning.outputs import OutputFamily, node_shares, scale_per_length
+from kcdo.tuning.rows import Effort, Rows
+from kcdo.tuning.smoothers import ExactSmoother, FixedSmoother, Leave
+
+Array = NDArray[np.floating]
+
+_SCALE_PRIOR = 0.8  # sd, about the start, of log scales in the search
+_RIDGE_RANGE = (-9.2, 4.6)  # of log α': sharpening is bounded
+_FIRST_RIDGE = 0.3  # α'
+_LEADERS = 3  # starts that go on to more rows
+_FINEST = 0.35  # least cut-off length, in node spacings
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Ridges that are given, not searched for: α and α'."""
+
+    alpha: float | None = None
+    ridge: float | None = None
+
+
+_OPEN = Fixed()
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where a search for a density begins.
+
+    Parameters
+    ----------
+    template, kernel : Kernel
+        A kernel with open scales, and with those to begin at.
+    outputs : OutputFamily
+        Output sides to choose from.
+    least_length : (d,)
+        Least cut-off length of each output.
+    """
+
+    template: Kernel
+    kernel: Kernel
+    outputs: OutputFamily
+    least_length: Array
+
+
+@dataclass(frozen=True, eq=False)
+class DensityChoice:
+    """Parameters of a plain conditional density operator, and their held-out loss."""
+
+    start: Start
+    kernel: Kernel
+    alpha: float
+    log_lengths: Array
+    log_ridge: float
+    loss: float
+
+    @property
+    def shape(self) -> Array:
+        """Relative sds of the outputs."""
+        return self.start.outputs.shape
+
+
+@dataclass(frozen=True, eq=False)
+class DensitySearch:
+    """The search for the scales of an input kernel, with α and the output filter, on some rows.
+
+    Parameters
+    ----------
+    rows : Rows
+        Rows to choose some from.
+    loss : Loss
+        What is made small.
+    effort : Effort
+        How much work it may do.
+    leave : {"row", "group"}
+        What is held out.
+    seed : int
+        Of the choice of rows.
+    fixed : Fixed
+        Ridges that are given.
+    """
+
+    rows: Rows
+    loss: Loss
+    effort: Effort
+    leave: Leave
+    seed: int = 0
+    fixed: Fixed = _OPEN
+
+    def best(self, starts: Sequence[Start], alpha: float, log_length: float) -> DensityChoice:
+        """Return the best parameters, from several starts and a first α and log cut-off length.
+
+        A few rows choose among the starts, more of them the parameters of the best.
+        """
+        n, effort = len(self.rows), self.effort
+        entrants = [_Entrant(start, np.log(alpha), log_length) for start in starts]
+        ranking = self._race(entrants, effort.race_rows, effort.race_steps)
+        if n > effort.race_rows and len(ranking) > 1:
+            ranking = self._race(ranking[:_LEADERS], effort.rows, effort.race_steps // 2)
+        if min(n, effort.last_rows) > effort.race_rows or len(starts) > 1:
+            ranking = self._race(ranking[:1], effort.last_rows, effort.steps)
+        return ranking[0].choice(self.rows.X.shape[-1])
+
+    def _race(self, entrants: Sequence["_Entrant"], n_rows: int, steps: int) -> list["_Entrant"]:
+        """Return the entrants where some steps on some rows bring them, the best first."""
+        some = self.rows.sample(n_rows, self.seed)
+
+        def run(entrant: "_Entrant") -> "_Entrant":
+            objective, bounds = self._objective(entrant.start, some)
+            begin, tolerance = entrant.theta, GOOD_ENOUGH
+            if begin is None:
+                begin, tolerance = entrant.first(objective.centre), 0.0
+            theta, value = minimise(objective, begin, bounds, steps, tolerance)
+            return replace(entrant, theta=theta, loss=value)
+
+        with blas_limit(1):  # on such matrices threads of BLAS hinder one another
+            found = list(ordered_map(run, entrants, self.effort.n_jobs))
+        return sorted(found, key=lambda entrant: entrant.loss)
+
+    def _objective(self, start: Start, rows: Rows) -> tuple["_WithPrior", Bounds]:
+        """Return the held-out loss of some rows with a prior of the scales, and bounds for it."""
+        groups = Groups.of(rows.X, rows.weights)
+        scales = FreeScales(start.template, rows.X.shape[-1])
+        smoother = partial(ExactSmoother, scales, groups=groups, leave=self.leave)
+        held_out = HeldOutLoss(smoother, start.outputs, rows.Y, rows.weights, self.loss)
+        bounds = [
+            *scale_bounds(median_log_scales(scales, groups)),
+            _bounds_of(self.fixed.alpha, ALPHA_RANGE),
+            *_length_bounds(start.outputs, start.least_length),
+            _bounds_of(self.fixed.ridge, _RIDGE_RANGE),
+        ]
+        return _WithPrior(held_out, scales.log_scales_of(start.kernel), len(rows)), bounds
+
+
+@dataclass(frozen=True, eq=False)
+class _Entrant:
+    """A start and how far the search has come from there."""
+
+    start: Start
+    log_alpha: float
+    log_length: float
+    theta: Array | None = None  # log scales, log α, log cut-off lengths, log α'
+    loss: float = np.inf
+
+    def first(self, log_scales: Array) -> Array:
+        """Return where it begins."""
+        lengths = np.full(self.start.outputs.n_lengths, self.log_length)
+        return np.concatenate([log_scales, [self.log_alpha], lengths, [np.log(_FIRST_RIDGE)]])
+
+    def choice(self, p: int) -> DensityChoice:
+        """Return where it has come."""
+        assert self.theta is not None, "it has not begun"
+        scales = FreeScales(self.start.template, p)
+        log_scales, (log_alpha, *log_lengths, log_ridge) = np.split(self.theta, [len(scales)])
+        return DensityChoice(
+            self.start,
+            scales.kernel(log_scales),
+            float(np.exp(log_alpha)),
+            np.array(log_lengths),
+            float(log_ridge),
+            self.loss,
+        )
+
+
+def search_filter(
+    choice: DensityChoice,
+    weights: Array,
+    rows: Rows,
+    held_out: NDArray[np.integer],
+    outputs: OutputFamily,
+    loss: Loss,
+    fixed: Fixed = _OPEN,
+    steps: int = 12,
+) -> DensityChoice:
+    """Return the choice with the output filter tuned to given held-out weights (rows, N).
+
+    ``outputs`` are the output sides of the choice, on other nodes.
+    """
+    objective = _filter_objective(weights, rows, held_out, outputs, loss)
+    start = np.append(choice.log_lengths, choice.log_ridge)
+    least = choice.start.least_length
+    bounds = [*_length_bounds(outputs, least), _bounds_of(fixed.ridge, _RIDGE_RANGE)]
+    with blas_limit(1):
+        theta, value = minimise(objective, start, bounds, steps)
+    return replace(choice, log_lengths=theta[:-1], log_ridge=float(theta[-1]), loss=value)
+
+
+def _filter_objective(
+    weights: Array,
+    rows: Rows,
+    held_out: NDArray[np.integer],
+    outputs: OutputFamily,
+    loss: Loss,
+) -> Objective:
+    """Return the loss as a function of the filter; on a grid it costs the same for any N."""
+    scored, row_weights = rows.Y[held_out], rows.weights[held_out]
+    measure = outputs.measure
+    if isinstance(measure, Grid) and outputs.separable:
+        shares = node_shares(measure, rows.Y)
+        if shares is not None:
+            scoring = Scoring(measure, scored, row_weights, outputs.shape)
+            return FilterLoss(np.asarray(weights @ shares), outputs, scoring, loss)
+    smoother = FixedSmoother(weights)
+    objective = HeldOutLoss(
+        lambda log_scales, alpha: smoother, outputs, rows.Y, row_weights, loss, scored
+    )
+
+    def of_filter(theta: Array) -> tuple[float, Array]:
+        value, gradient = objective(np.concatenate([[0.0], theta]))
+        return value, gradient[1:]
+
+    return of_filter
+
+
+def shortest_length(least_scale: Array, ridge: float | None = None) -> Array:
+    """Return the least cut-off length that an output kernel of a least scale can have.
+
+    With a ridge α' that is given, or with the one that sharpens most.
+    """
+    return least_scale / scale_per_length(ridge or float(np.exp(_RIDGE_RANGE[0])))
+
+
+def ridge_above(least_scale: ArrayLike, log_lengths: ArrayLike, log_ridge: float) -> float:
+    """Return log α', lowered where a kernel of these cut-off lengths would be below its floor.
+
+    >>> ridge_above(0.0, 0.0, 1.0)
+    1.0
+    """
+    exponent = float(np.max(0.5 * (np.asarray(least_scale) / np.exp(log_lengths)) ** 2))
+    if exponent <= np.log(2.0):
+        return log_ridge
+    return float(np.clip(-np.log(np.exp(exponent) - 2.0), _RIDGE_RANGE[0], log_ridge))
+
+
+@dataclass(frozen=True, eq=False)
+class _WithPrior:
+    """An objective with a Gaussian prior of the log scales, which counts as one of n observations.
+
+    The loss of a few hundred rows says little about scales that hardly matter: they stay near the
+    centre.
+    """
+
+    objective: Objective
+    centre: Array
+    n: int
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        value, gradient = self.objective(theta)
+        offset = theta[: len(self.centre)] - self.centre
+        gradient = gradient.copy()
+        gradient[: len(offset)] += offset / (_SCALE_PRIOR**2 * self.n)
+        return value + 0.5 * float(offset @ offset) / (_SCALE_PRIOR**2 * self.n), gradient
+
+
+def _bounds_of(given: float | None, otherwise: tuple[float, float]) -> tuple[float, float]:
+    return otherwise if given is None else (float(np.log(given)), float(np.log(given)))
+
+
+def _length_bounds(outputs: OutputFamily, least: Array) -> list[tuple[float, float]]:
+    """Return bounds of the log cut-off lengths: resolved by the nodes, and not above the range."""
+    low = np.maximum(_FINEST * outputs.spacing / outputs.shape, least)
+    high = np.ptp(outputs.measure.nodes, axis=0) / outputs.shape
+    if outputs.n_lengths < len(low):
+        low, high = low.max(keepdims=True), high.max(keepdims=True)
+    return [(np.log(a), max(np.log(b), np.log(a) + 0.1)) for a, b in zip(low, high, strict=True)]

@@ -1,0 +1,91 @@
+"""Descent to parameters of small loss: many by L-BFGS, α by a few judgements."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize, minimize_scalar
+
+from kcdo.kernels import FreeScales, with_median_scales
+from kcdo.systems import Groups
+
+Array = NDArray[np.floating]
+Objective = Callable[[Array], tuple[float, Array]]
+Bounds = list[tuple[float, float]]
+
+GOOD_ENOUGH = 1e-4  # gain of a step, in nats per row, that is not worth another one
+_RESOLUTION = 2e-9
+ALPHA_RANGE = (-22.0, 2.0)  # of log α
+_SCALE_RANGE = (-5.0, 7.0)  # of log scales about the median heuristic
+
+
+def minimise(
+    objective: Objective,
+    start: Array,
+    bounds: Sequence[tuple[float, float]],
+    steps: int,
+    tolerance: float = 0.0,
+) -> tuple[Array, float]:
+    """Return the minimiser that L-BFGS finds within bounds, and its value.
+
+    It stops after a step that gains less than the tolerance, as a share of the value or of 1.
+    """
+    low, high = np.array(bounds).T
+    gain = max(tolerance, _RESOLUTION)
+    result = minimize(
+        objective,
+        np.clip(start, low, high),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20, "ftol": gain},
+    )
+    return result.x, float(result.fun)
+
+
+def search_alpha(
+    judge: Callable[[float], float], start: float, judgements: int, ratio: float
+) -> float:
+    """Return an α of small loss, with few judgements, from one found on a share of the rows.
+
+    ``ratio`` is that share: α falls at least with the number of rows. From there it walks
+    downhill by factors of 4.
+    """
+    step = -np.log(4.0)
+    best = float(np.clip(np.log(start * ratio), *ALPHA_RANGE))
+    least = judge(float(np.exp(best)))
+    turned = False
+    for _ in range(judgements - 1):
+        there = float(np.clip(best + step, *ALPHA_RANGE))
+        loss = judge(float(np.exp(there)))
+        if loss < least:
+            best, least, turned = there, loss, True
+        elif turned:
+            break
+        else:
+            step, turned = -step, True
+    return float(np.exp(best))
+
+
+def lowest_alpha(
+    judge: Callable[[float], float], bounds: tuple[float, float], judgements: int
+) -> float:
+    """Return the α of least loss between bounds of its logarithm, by Brent's method."""
+    result = minimize_scalar(
+        lambda log_alpha: judge(float(np.exp(log_alpha))),
+        bounds=bounds,
+        method="bounded",
+        options={"maxiter": judgements, "xatol": 0.2},
+    )
+    return float(np.exp(result.x))
+
+
+def median_log_scales(scales: FreeScales, groups: Groups) -> Array:
+    """Return the log scales of the median heuristic."""
+    filled = with_median_scales(scales.template, groups.points, groups.totals)
+    return scales.log_scales_of(filled)
+
+
+def scale_bounds(middle: Array) -> Bounds:
+    """Return bounds of log scales, about those of the median heuristic."""
+    return [(m + _SCALE_RANGE[0], m + _SCALE_RANGE[1]) for m in middle]
