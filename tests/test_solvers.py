@@ -326,9 +326,27 @@ def test_the_choice_follows_the_number_of_inputs_and_memory(monkeypatch):
     few_bytes(monkeypatch, 64 * GIB)
     assert automatic(12_000) == Exact()
     assert automatic(12_001) == Nystrom()
+    assert automatic(5_000, smooth=True) == Exact()
+    assert automatic(5_001, smooth=True) == Nystrom(centers=1000)
     few_bytes(monkeypatch, 1 * GIB)
     assert automatic(9_000) == Exact()
     assert automatic(9_500) == Nystrom()  # 1.3 · 8 · 9,500² exceeds 0.8 GiB
+
+
+def test_centres_answer_like_the_exact_system_at_the_ridge_of_the_heuristic():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5001, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * rng.choice([-1, 1], 5001) + 0.2 * rng.normal(size=5001)
+    chosen, exact = (
+        kcdo.ConditionalDensityOperator(selection="heuristic", solver=solver).fit(X, y)
+        for solver in ("auto", Exact())
+    )
+    assert chosen.report_.method == "nystrom"
+    assert chosen.report_.n_centres == 1000
+    found, expected = (model.conditional(X[:200]) for model in (chosen, exact))
+    np.testing.assert_allclose(found.mean(), expected.mean(), atol=0.02 * y.std())
+    np.testing.assert_allclose(found.std(), expected.std(), atol=0.02 * y.std())
+
 
 
 @pytest.mark.parametrize(

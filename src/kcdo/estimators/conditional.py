@@ -280,11 +280,12 @@ class ConditionalDensityOperator(StreamedFits):
         """Return the solver, and the groups of equal inputs where they had to be found for it."""
         if self.solver != "auto":
             return None, self.solver
+        smooth = self.selection == "heuristic" and self.alpha is None
         if self.selection == "paper" or may_repeat(inputs, self._seed()):
             groups = Groups.of(inputs, weights)
-            chosen = automatic(len(groups.points))
+            chosen = automatic(len(groups.points), smooth=smooth)
             return groups, Exact() if self.selection == "paper" else chosen
-        return None, automatic(len(inputs))
+        return None, automatic(len(inputs), smooth=smooth)
 
     def _fit_exact(
         self, groups: Groups, outputs: Array, solver: Exact | Iterative, started: float

@@ -16,6 +16,8 @@ CentreChoice = Literal["uniform", "kmeans++", "rpcholesky"]
 
 _CENTRE_CHOICES = ("uniform", "kmeans++", "rpcholesky")
 _LARGEST_AUTOMATIC_EXACT = 12_000  # beyond this N³ costs minutes
+_LARGEST_SMOOTH_EXACT = 5_000
+_SMOOTH_CENTRES = 1000
 _WORKING_SHARE = 1.3  # of the one N x N array
 
 
@@ -141,10 +143,17 @@ class Nystrom:
 Solver = Exact | Iterative | Nystrom
 
 
-def automatic(n_distinct: int) -> Solver:
-    """Return the solver for a number of distinct inputs and the memory there is."""
+def automatic(n_distinct: int, *, smooth: bool = False) -> Solver:
+    """Return the solver for a number of distinct inputs and the memory there is.
+
+    ``smooth`` says that α is that of the heuristic rule: no more than 1/α = 10 √N directions pass
+    the ridge, mostly far fewer, and centres that span them give the same answer in less time.
+    """
     fits = _WORKING_SHARE * 8.0 * n_distinct**2 <= 0.8 * available_memory()
-    return Exact() if n_distinct <= _LARGEST_AUTOMATIC_EXACT and fits else Nystrom()
+    largest = _LARGEST_SMOOTH_EXACT if smooth else _LARGEST_AUTOMATIC_EXACT
+    if n_distinct <= largest and fits:
+        return Exact()
+    return Nystrom(centers=_SMOOTH_CENTRES) if smooth else Nystrom()
 
 
 def may_repeat(X: NDArray, seed: int) -> bool:
