@@ -342,11 +342,10 @@ def test_centres_answer_like_the_exact_system_at_the_ridge_of_the_heuristic():
         for solver in ("auto", Exact())
     )
     assert chosen.report_.method == "nystrom"
-    assert chosen.report_.n_centres == 1000
+    assert chosen.report_.n_centres <= 1000
     found, expected = (model.conditional(X[:200]) for model in (chosen, exact))
     np.testing.assert_allclose(found.mean(), expected.mean(), atol=0.02 * y.std())
     np.testing.assert_allclose(found.std(), expected.std(), atol=0.02 * y.std())
-
 
 
 @pytest.mark.parametrize(
@@ -354,7 +353,7 @@ def test_centres_answer_like_the_exact_system_at_the_ridge_of_the_heuristic():
     [(40, 1, "exact"), (200, 1, "nystrom"), (40, 20, "exact"), (200, 3, "nystrom")],
 )
 def test_the_choice_of_a_fit(monkeypatch, n_distinct, repeats, method):
-    monkeypatch.setattr("kcdo.systems.options._LARGEST_AUTOMATIC_EXACT", 100)
+    monkeypatch.setattr("kcdo.systems.options._LARGEST_SMOOTH_EXACT", 100)
     rng = np.random.default_rng(0)
     X = rng.permutation(np.repeat(rng.normal(size=(n_distinct, 2)), repeats, axis=0))
     model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(
