@@ -1,5 +1,7 @@
 """selection="auto": what it chooses, what it keeps, and how near it comes to known truths."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -509,9 +511,12 @@ def problem_of(n, solver=None, effort=None, seed=0, d=1):
 
 @pytest.mark.parametrize("solver", [kcdo.Exact(), kcdo.Nystrom(60)], ids=["exact", "nystrom"])
 def test_of_many_rows_few_learn_and_some_judge(solver):
-    effort = Effort(race_rows=30, rows=40, last_rows=50, held_out=30, race_steps=5, steps=5)
+    effort = Effort(30, 40, 50, held_out=30, held_out_weights=0, race_steps=5, steps=5)
     problem = problem_of(120, solver, effort)
     assert len(problem.few()) == 40
+    many = replace(effort, held_out_weights=7200.0)
+    assert len(problem_of(120, solver, many).judges(100)) == 60
+    assert len(problem_of(120, solver, many).judges(50)) == 50
     judged = problem.judges(100)
     assert len(judged) == len(set(judged)) == 30
     np.testing.assert_array_equal(judged, problem.judges(100))

@@ -175,13 +175,16 @@ def test_the_search_for_alpha_finds_the_bottom():
     assert lowest_alpha(judge, (-12.0, 0.0), 20) == pytest.approx(2e-3, rel=0.2)
     assert all(np.exp(-12.0) <= alpha <= 1.0 for alpha in asked)
     asked.clear()
-    assert search_alpha(judge, 1e-2, 6, 0.25) == pytest.approx(2.5e-3)
+    assert search_alpha(judge, 2.5e-3, 6) == pytest.approx(2.5e-3)
     assert asked == pytest.approx([2.5e-3, 2.5e-3 / 4, 2.5e-3 * 4])  # it is the lowest of three
     asked.clear()
-    assert search_alpha(judge, 1.0, 9, 1.0) == pytest.approx(4.0**-4)  # downhill, step by step
+    assert search_alpha(judge, 1.0, 9) == pytest.approx(4.0**-4)  # downhill, step by step
     assert len(asked) == 6
     asked.clear()
-    assert search_alpha(judge, 1e-6, 3, 1.0) == pytest.approx(4e-6)  # as far as it may ask
+    assert search_alpha(judge, 1e-6, 3) == pytest.approx(4e-6)  # as far as it may ask
+    asked.clear()
+    assert search_alpha(judge, 1e-6, 3, upwards=False) == pytest.approx(1e-6)
+    assert asked == pytest.approx([1e-6, 2.5e-7])
 
 
 @settings(max_examples=50)

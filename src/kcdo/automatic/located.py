@@ -35,7 +35,7 @@ from kcdo.tuning import (
 
 Array = NDArray[np.floating]
 
-_FACTORISATIONS = 2  # of the system of all rows, in the search for the noise
+_FACTORISATIONS = 4  # of the system of all rows, in the search for the noise
 _LARGEST_RESIDUAL = 7.0
 _WIDE_NOISE = 0.5  # least noise ratio of the log squared residuals: they are noisy
 
@@ -84,8 +84,8 @@ def _location_parameters(
         loss = float(np.sum(np.log(variance) - np.average(np.log(kept), axis=0, weights=weights)))
         return lowest.offer(loss, (kernel, noise, system))
 
-    if len(rows) > problem.effort.rows:  # the noise does not depend on N
-        search_alpha(partial(judge, best.kernel), best.noise, _FACTORISATIONS, 1.0)
+    if len(rows) > problem.effort.rows:  # what few rows do not resolve looks like noise to them
+        search_alpha(partial(judge, best.kernel), best.noise, _FACTORISATIONS, upwards=False)
     else:
         judge(best.kernel, best.noise)
     if few_inputs and problem.may_remember(rows):  # the spread must know the same inputs

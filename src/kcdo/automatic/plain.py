@@ -180,7 +180,7 @@ def _judged_on_all(
 ) -> tuple[DensityChoice, RowSystem]:
     """Return the choice with α and filter judged by held-out rows, all others in the fit."""
     rows, fixed = output.rows, output.fixed
-    judged = problem.judges(problem.effort.rows)
+    judged = problem.judges(problem.effort.last_rows)
     fine = output.family(choice.shape, _FINE_NODES)
     systems = lru_cache(maxsize=1)(lambda kernel: problem.systems(kernel, rows))
     lowest: Lowest[tuple[DensityChoice, RowSystem]] = Lowest()
@@ -195,7 +195,8 @@ def _judged_on_all(
     few = min(len(rows), problem.effort.last_rows)
     if fixed.alpha is None and few < len(rows):
         judge_alpha = partial(judge, choice.kernel)
-        search_alpha(judge_alpha, choice.alpha, factorisations, few / len(rows))
+        # α falls at least with the number of rows
+        search_alpha(judge_alpha, choice.alpha * few / len(rows), factorisations)
     else:
         judge(choice.kernel, choice.alpha)
     if fixed.alpha is None and problem.may_remember(rows):

@@ -144,12 +144,16 @@ class Problem:
         return self.rows.sample(self.effort.rows, self.seed)
 
     def judges(self, most: int) -> NDArray[np.integer]:
-        """Return the rows whose held-out loss judges the fit to all rows: all up to ``most``."""
-        n = len(self.rows)
+        """Return the rows whose held-out loss judges the fit to all rows: all up to ``most``.
+
+        Of more rows as many as cost little: the loss of few of them is noisy.
+        """
+        n, effort = len(self.rows), self.effort
         if n <= most:
             return np.arange(n)
+        count = max(effort.held_out, min(int(effort.held_out_weights / n), most))
         rng = np.random.default_rng(self.seed + 1)
-        return np.sort(rng.choice(n, self.effort.held_out, replace=False))
+        return np.sort(rng.choice(n, count, replace=False))
 
 
 def search_memory(

@@ -15,6 +15,7 @@ Bounds = list[tuple[float, float]]
 
 GOOD_ENOUGH = 1e-4  # gain of a step, in nats per row, that is not worth another one
 _RESOLUTION = 2e-9
+_LOG_STEP = float(np.log(4.0))
 ALPHA_RANGE = (-22.0, 2.0)  # of log α
 _SCALE_RANGE = (-5.0, 7.0)  # of log scales about the median heuristic
 
@@ -44,26 +45,26 @@ def minimise(
 
 
 def search_alpha(
-    judge: Callable[[float], float], start: float, judgements: int, ratio: float
+    judge: Callable[[float], float], start: float, judgements: int, *, upwards: bool = True
 ) -> float:
-    """Return an α of small loss, with few judgements, from one found on a share of the rows.
+    """Return an α of small loss, with few judgements, from a first guess.
 
-    ``ratio`` is that share: α falls at least with the number of rows. From there it walks
-    downhill by factors of 4.
+    It walks downhill by factors of 4: first to smaller values and, where already the first of
+    these is worse, to larger ones, unless ``upwards`` is false.
     """
-    step = -np.log(4.0)
-    best = float(np.clip(np.log(start * ratio), *ALPHA_RANGE))
+    best = float(np.clip(np.log(start), *ALPHA_RANGE))
     least = judge(float(np.exp(best)))
-    turned = False
-    for _ in range(judgements - 1):
-        there = float(np.clip(best + step, *ALPHA_RANGE))
-        loss = judge(float(np.exp(there)))
-        if loss < least:
-            best, least, turned = there, loss, True
-        elif turned:
+    left = judgements - 1
+    for step in (-_LOG_STEP, _LOG_STEP) if upwards else (-_LOG_STEP,):
+        walked = False
+        while left:
+            there = float(np.clip(best + step, *ALPHA_RANGE))
+            loss, left = judge(float(np.exp(there))), left - 1
+            if loss >= least:
+                break
+            best, least, walked = there, loss, True
+        if walked:
             break
-        else:
-            step, turned = -step, True
     return float(np.exp(best))
 
 

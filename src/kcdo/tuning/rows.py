@@ -64,7 +64,10 @@ class Effort:
     last_rows : int
         Rows on which the scales of the best are then learnt.
     held_out : int
-        Rows on which α and the output filter are judged with all other rows in the fit.
+        Least number of rows on which α and the output filter are judged, with all others in the
+        fit.
+    held_out_weights : float
+        Rows that are judged, times all rows, that cost little: there may be more of them.
     race_steps, steps : int
         Steps of a search from one start, and of the last one.
     n_jobs : int, optional
@@ -75,6 +78,7 @@ class Effort:
     rows: int = 800
     last_rows: int = 1500
     held_out: int = 500
+    held_out_weights: float = 5e6
     race_steps: int = 12
     steps: int = 15
     n_jobs: int | None = None
