@@ -25,6 +25,7 @@ from kcdo.tuning import (
     DensitySearch,
     Effort,
     ExactSmoother,
+    FilterSearch,
     Fixed,
     FixedSmoother,
     HeldOutLoss,
@@ -39,7 +40,6 @@ from kcdo.tuning import (
     ridge_above,
     scale_per_length,
     search_alpha,
-    search_filter,
     search_mean,
     shortest_length,
 )
@@ -317,7 +317,7 @@ def test_the_filter_is_tuned_to_given_weights(tuned):
     system = ExactSystem(choice.kernel, Groups.of(rows.X), choice.alpha)
     weights = system.held_out_weights(judged)
     blurred = replace(choice, log_lengths=choice.log_lengths + 2.0, log_ridge=0.0, loss=np.inf)
-    found = search_filter(blurred, weights, rows, judged, family, LogScore())
+    found = FilterSearch(rows, judged, family, LogScore()).best(blurred, weights)
     assert (found.kernel, found.alpha) == (choice.kernel, choice.alpha)
     smoother = FixedSmoother(weights)
     objective = HeldOutLoss(
@@ -326,5 +326,5 @@ def test_the_filter_is_tuned_to_given_weights(tuned):
     at = objective(np.array([0.0, *found.log_lengths, found.log_ridge]))[0]
     assert found.loss == pytest.approx(at, abs=2e-3)  # outputs are shared among the nodes
     assert at < objective(np.array([0.0, *blurred.log_lengths, blurred.log_ridge]))[0] - 0.1
-    fixed = search_filter(blurred, weights, rows, judged, family, LogScore(), Fixed(ridge=2.0))
+    fixed = FilterSearch(rows, judged, family, LogScore(), Fixed(ridge=2.0)).best(blurred, weights)
     assert np.exp(fixed.log_ridge) == pytest.approx(2.0)

@@ -32,6 +32,7 @@ from kcdo.systems import ExactSystem, Groups, effective_size
 from kcdo.tuning import (
     DensityChoice,
     DensitySearch,
+    FilterSearch,
     Fixed,
     Leave,
     MeanChoice,
@@ -42,7 +43,6 @@ from kcdo.tuning import (
     ridge_above,
     scale_per_length,
     search_alpha,
-    search_filter,
     search_mean,
     shortest_length,
 )
@@ -182,6 +182,7 @@ def _judged_on_all(
     rows, fixed = output.rows, output.fixed
     judged = problem.judges(problem.effort.last_rows)
     fine = output.family(choice.shape, _FINE_NODES)
+    filters = FilterSearch(rows, judged, fine, problem.loss, fixed, problem.wishes.n_jobs)
     systems = lru_cache(maxsize=1)(lambda kernel: problem.systems(kernel, rows))
     lowest: Lowest[tuple[DensityChoice, RowSystem]] = Lowest()
 
@@ -189,7 +190,7 @@ def _judged_on_all(
         system = systems(kernel)(alpha)
         start = choice if lowest.kept is None else lowest.kept[0]
         weights = system.held_out_weights(judged)
-        found = search_filter(start, weights, rows, judged, fine, problem.loss, fixed)
+        found = filters.best(start, weights)
         return lowest.offer(found.loss, (replace(found, kernel=kernel, alpha=alpha), system))
 
     few = min(len(rows), problem.effort.last_rows)

@@ -3,10 +3,10 @@
 from kcdo.tuning.densities import (
     DensityChoice,
     DensitySearch,
+    FilterSearch,
     Fixed,
     Start,
     ridge_above,
-    search_filter,
     shortest_length,
 )
 from kcdo.tuning.descent import lowest_alpha, minimise, search_alpha
@@ -35,6 +35,7 @@ __all__ = [
     "Effort",
     "ExactSmoother",
     "FilterLoss",
+    "FilterSearch",
     "Fixed",
     "FixedSmoother",
     "HeldOutLoss",
@@ -56,7 +57,6 @@ __all__ = [
     "ridge_above",
     "scale_per_length",
     "search_alpha",
-    "search_filter",
     "search_mean",
     "shortest_length",
 ]

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix
 
 from kcdo.kernels import FreeScales, Kernel
 from kcdo.measures import Grid
@@ -32,6 +33,7 @@ _SCALE_PRIOR = 0.8  # sd, about the start, of log scales in the search
 _RIDGE_RANGE = (-9.2, 4.6)  # of log α': sharpening is bounded
 _FIRST_RIDGE = 0.3  # α'
 _LEADERS = 3  # starts that go on to more rows
+_FILTER_STEPS = 12
 _FINEST = 0.35  # least cut-off length, in node spacings
 
 
@@ -185,54 +187,68 @@ class _Entrant:
         )
 
 
-def search_filter(
-    choice: DensityChoice,
-    weights: Array,
-    rows: Rows,
-    held_out: NDArray[np.integer],
-    outputs: OutputFamily,
-    loss: Loss,
-    fixed: Fixed = _OPEN,
-    steps: int = 12,
-) -> DensityChoice:
-    """Return the choice with the output filter tuned to given held-out weights (rows, N).
+@dataclass(frozen=True, eq=False)
+class FilterSearch:
+    """The search for the output filter alone, by the loss of some rows with all others in the fit.
 
-    ``outputs`` are the output sides of the choice, on other nodes.
+    Parameters
+    ----------
+    rows : Rows
+        All rows.
+    held_out : array of int
+        Those that are judged.
+    outputs : OutputFamily
+        The output sides of a choice, perhaps on other nodes.
+    loss : Loss
+        What is made small.
+    fixed : Fixed
+        Ridges that are given.
+    n_jobs : int, optional
+        Threads; None: all cores.
     """
-    objective = _filter_objective(weights, rows, held_out, outputs, loss)
-    start = np.append(choice.log_lengths, choice.log_ridge)
-    least = choice.start.least_length
-    bounds = [*_length_bounds(outputs, least), _bounds_of(fixed.ridge, _RIDGE_RANGE)]
-    with blas_limit(1):
-        theta, value = minimise(objective, start, bounds, steps)
-    return replace(choice, log_lengths=theta[:-1], log_ridge=float(theta[-1]), loss=value)
 
+    rows: Rows
+    held_out: NDArray[np.integer]
+    outputs: OutputFamily
+    loss: Loss
+    fixed: Fixed = _OPEN
+    n_jobs: int | None = None
 
-def _filter_objective(
-    weights: Array,
-    rows: Rows,
-    held_out: NDArray[np.integer],
-    outputs: OutputFamily,
-    loss: Loss,
-) -> Objective:
-    """Return the loss as a function of the filter; on a grid it costs the same for any N."""
-    scored, row_weights = rows.Y[held_out], rows.weights[held_out]
-    measure = outputs.measure
-    if isinstance(measure, Grid) and outputs.separable:
-        shares = node_shares(measure, rows.Y)
-        if shares is not None:
-            scoring = Scoring(measure, scored, row_weights, outputs.shape)
-            return FilterLoss(np.asarray(weights @ shares), outputs, scoring, loss)
-    smoother = FixedSmoother(weights)
-    objective = HeldOutLoss(
-        lambda log_scales, alpha: smoother, outputs, rows.Y, row_weights, loss, scored
-    )
+    def best(self, choice: DensityChoice, weights: Array) -> DensityChoice:
+        """Return the choice with the filter tuned to given held-out weights, (rows judged, N)."""
+        start = np.append(choice.log_lengths, choice.log_ridge)
+        lengths = _length_bounds(self.outputs, choice.start.least_length)
+        bounds = [*lengths, _bounds_of(self.fixed.ridge, _RIDGE_RANGE)]
+        with blas_limit(1):
+            theta, value = minimise(self._objective(weights), start, bounds, _FILTER_STEPS)
+        return replace(choice, log_lengths=theta[:-1], log_ridge=float(theta[-1]), loss=value)
 
-    def of_filter(theta: Array) -> tuple[float, Array]:
-        value, gradient = objective(np.concatenate([[0.0], theta]))
-        return value, gradient[1:]
+    def _objective(self, weights: Array) -> Objective:
+        """Return the loss as a function of the filter; on a grid it costs the same for any N."""
+        rows, outputs = self.rows, self.outputs
+        scored, row_weights = rows.Y[self.held_out], rows.weights[self.held_out]
+        if self._shares is not None:
+            scoring = Scoring(outputs.measure, scored, row_weights, outputs.shape)
+            node_weights = np.asarray(weights @ self._shares)
+            return FilterLoss(node_weights, outputs, scoring, self.loss, self.n_jobs)
+        smoother = FixedSmoother(weights)
+        objective = HeldOutLoss(
+            lambda log_scales, alpha: smoother, outputs, rows.Y, row_weights, self.loss, scored
+        )
 
-    return of_filter
+        def of_filter(theta: Array) -> tuple[float, Array]:
+            value, gradient = objective(np.concatenate([[0.0], theta]))
+            return value, gradient[1:]
+
+        return of_filter
+
+    @cached_property
+    def _shares(self) -> csr_matrix | None:
+        """What each output gives to each node of a grid."""
+        measure = self.outputs.measure
+        if not isinstance(measure, Grid) or not self.outputs.separable:
+            return None
+        return node_shares(measure, self.rows.Y)
 
 
 def shortest_length(least_scale: Array, ridge: float | None = None) -> Array:

@@ -7,6 +7,7 @@ their own row. Each loss returns its weighted mean and dL/du.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,10 @@ class Scoring:
         bumps = layout_of(self.measure, self.scales).pdf_matrix(self.Y)
         return csr_matrix(csr_matrix(bumps).T.multiply(self.measure.weights))
 
+    def part(self, rows: slice) -> "Scoring":
+        """Return the scoring of some of the rows."""
+        return Scoring(self.measure, self.Y[rows], self.weights[rows], self.scales)
+
     def at_outputs(self, density: Array) -> Array:
         """Return p_i(y_i), (N,)."""
         return np.asarray(self.readout.multiply(density).sum(axis=1)).ravel()
@@ -60,6 +65,8 @@ class Scoring:
 
 class Loss(ABC):
     """A loss of densities (N, M) on the nodes, to be made small."""
+
+    by_rows: ClassVar[bool] = True  # whether the loss of a row does not depend on the others
 
     @abstractmethod
     def of_density(self, scoring: Scoring, density: Array) -> tuple[Array, Array]:
@@ -125,6 +132,8 @@ class BalancedScore(Loss):
 
     Both parts change by a constant when the unit of the output does.
     """
+
+    by_rows: ClassVar[bool] = False
 
     log_score: LogScore = LogScore()
     crps: CrpsLoss = CrpsLoss()

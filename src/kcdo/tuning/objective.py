@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.linalg import NotPositiveDefiniteError
+from kcdo.parallel import ordered_map
 from kcdo.tuning.losses import Loss, Scoring
 from kcdo.tuning.outputs import FilteredOutputs, OutputFamily
 from kcdo.tuning.smoothers import Smoother
 
 Array = NDArray[np.floating]
 
+_CACHED_VALUES = 200_000
 _REFUSED = 1e6  # the loss where the system cannot be factored: the line search turns back
 
 
@@ -92,16 +94,36 @@ class FilterLoss:
         The rows that are predicted.
     loss : Loss
         What is made small.
+    n_jobs : int, optional
+        Threads; None: all cores.
     """
 
     node_weights: Array
     outputs: OutputFamily
     scoring: Scoring
     loss: Loss
+    n_jobs: int | None = None
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """Return L(θ) and its gradient."""
-        side = self.outputs.binned(theta[:-1], theta[-1])
-        value, G = self.loss(self.scoring, side.densities(self.node_weights))
-        lengths, ridge = side.pull(G)
-        return value, np.append(lengths, ridge)
+
+        def of_part(part: tuple[Array, Scoring, float]) -> Array:
+            node_weights, scoring, share = part
+            side = self.outputs.binned(theta[:-1], theta[-1])
+            value, G = self.loss(scoring, side.densities(node_weights))
+            lengths, ridge = side.pull(G)
+            return share * np.concatenate([[value], lengths, [ridge]])
+
+        total = sum(ordered_map(of_part, self._parts, self.n_jobs), np.zeros(len(theta) + 1))
+        return float(total[0]), total[1:]
+
+    @cached_property
+    def _parts(self) -> list[tuple[Array, Scoring, float]]:
+        """Rows that fit into the cache, with their share in the loss, if it is their mean."""
+        n, m = self.node_weights.shape
+        step = max(1, _CACHED_VALUES // m) if self.loss.by_rows else n
+        rows = [slice(start, start + step) for start in range(0, n, step)]
+        return [
+            (self.node_weights[r], self.scoring.part(r), float(self.scoring.share[r].sum()))
+            for r in rows
+        ]
