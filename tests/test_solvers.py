@@ -327,10 +327,22 @@ def test_the_choice_follows_the_number_of_inputs_and_memory(monkeypatch):
     assert automatic(12_000) == Exact()
     assert automatic(12_001) == Nystrom()
     assert automatic(5_000, smooth=True) == Exact()
-    assert automatic(5_001, smooth=True) == Nystrom(centers=1000)
+    few = automatic(10_000, smooth=True)
+    assert few == Nystrom(centers=1000, tolerance=few.tolerance)
+    assert few.tolerance == pytest.approx(3e-5)
     few_bytes(monkeypatch, 1 * GIB)
     assert automatic(9_000) == Exact()
     assert automatic(9_500) == Nystrom()  # 1.3 · 8 · 9,500² exceeds 0.8 GiB
+
+
+def test_a_tolerance_takes_no_more_centres_than_reach_it():
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    kernel, rng = kcdo.Gaussian(1.0), np.random.default_rng(1)
+    centres = Nystrom(tolerance=1e-3).choose(kernel, X, 300, rng)
+    assert len(centres) < 150
+    cross = kernel(X, centres)
+    spanned = np.einsum("ij,ij->i", cross @ np.linalg.inv(kernel(centres)), cross)
+    assert 0.0 <= 1.0 - spanned.mean() < 1e-3
 
 
 def test_centres_answer_like_the_exact_system_at_the_ridge_of_the_heuristic():
@@ -342,7 +354,7 @@ def test_centres_answer_like_the_exact_system_at_the_ridge_of_the_heuristic():
         for solver in ("auto", Exact())
     )
     assert chosen.report_.method == "nystrom"
-    assert chosen.report_.n_centres <= 1000
+    assert 100 < chosen.report_.n_centres < 500
     found, expected = (model.conditional(X[:200]) for model in (chosen, exact))
     np.testing.assert_allclose(found.mean(), expected.mean(), atol=0.02 * y.std())
     np.testing.assert_allclose(found.std(), expected.std(), atol=0.02 * y.std())
@@ -438,6 +450,7 @@ def test_a_better_preconditioner_needs_fewer_iterations():
         (lambda: Nystrom([1.0, 2.0]), "centers must be a number >= 1 or an"),
         (lambda: Nystrom(choice="best"), r"choice must be one of \['uniform', .*; got 'best'"),
         (lambda: Nystrom(chunk_rows=0), "chunk_rows must be >= 1; got 0"),
+        (lambda: Nystrom(tolerance=1.0), "tolerance must be at least 0 and less than 1; got 1.0"),
     ],
 )
 def test_options_check_themselves(make, message):

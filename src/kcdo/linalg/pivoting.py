@@ -20,7 +20,12 @@ class PivotedCholesky:
 
 
 def randomly_pivoted_cholesky(
-    columns: Columns, diagonal: Array, rank: int, rng: np.random.Generator, block: int = 128
+    columns: Columns,
+    diagonal: Array,
+    rank: int,
+    rng: np.random.Generator,
+    block: int = 128,
+    tolerance: float = 0.0,
 ) -> PivotedCholesky:
     """Choose pivots with probability proportional to the residual diagonal.
 
@@ -36,6 +41,8 @@ def randomly_pivoted_cholesky(
         Diagonal of K.
     rank : int
         Largest number of pivots.
+    tolerance : float
+        Share of the trace that may be left out.
 
     Examples
     --------
@@ -51,7 +58,7 @@ def randomly_pivoted_cholesky(
     factor = np.zeros((n, rank))
     pivots = np.empty(rank, dtype=int)
     residual = diagonal.astype(float).copy()
-    exhausted = 1e-14 * residual.sum()
+    exhausted = max(tolerance, 1e-14) * residual.sum()
     count = 0
     while count < rank and residual.sum() > exhausted:
         draws = rng.choice(n, min(block, 2 * (rank - count)), p=residual / residual.sum())

@@ -18,6 +18,7 @@ _CENTRE_CHOICES = ("uniform", "kmeans++", "rpcholesky")
 _LARGEST_AUTOMATIC_EXACT = 12_000  # beyond this N³ costs minutes
 _LARGEST_SMOOTH_EXACT = 5_000
 _SMOOTH_CENTRES = 1000
+_MISSED_SHARE = 0.03  # of α
 _WORKING_SHARE = 1.3  # of the one N x N array
 
 
@@ -89,11 +90,15 @@ class Nystrom:
         How centres are chosen, from a subsample of about 20 m rows.
     chunk_rows : int
         Rows processed at a time.
+    tolerance : float
+        Share of k(x, x), on average, that the centres may miss: where fewer of them reach it,
+        fewer are taken ("rpcholesky" only).
     """
 
     centers: int | tuple[tuple[float, ...], ...] | None = None
     choice: CentreChoice = "rpcholesky"
     chunk_rows: int = 8192
+    tolerance: float = 0.0
     name: ClassVar[str] = "Nyström"
 
     def __post_init__(self) -> None:
@@ -112,6 +117,10 @@ class Nystrom:
             )
         if self.chunk_rows < 1:
             raise InvalidInputError(f"Nystrom: chunk_rows must be >= 1; got {self.chunk_rows}.")
+        if not 0 <= self.tolerance < 1:
+            raise InvalidInputError(
+                f"Nystrom: tolerance must be at least 0 and less than 1; got {self.tolerance}."
+            )
 
     def n_centres(self, n: int) -> int:
         """Return the number of centres for N rows."""
@@ -120,7 +129,7 @@ class Nystrom:
         return min(n, self.centers or int(np.clip(2e9 / n**1.25, 1000, 2000)))
 
     def choose(self, kernel: Kernel, rows: NDArray, m: int, rng: np.random.Generator) -> NDArray:
-        """Return m centres among the rows, sorted so that their order means nothing."""
+        """Return at most m centres among the rows, sorted so that their order means nothing."""
         if isinstance(self.centers, tuple):
             return np.array(self.centers)
         rows = np.unique(rows, axis=0) if rows.dtype != object else rows
@@ -135,7 +144,11 @@ class Nystrom:
             _, chosen = kmeans_plusplus(scaled, m, random_state=int(rng.integers(2**31)))
         else:
             chosen = randomly_pivoted_cholesky(
-                lambda i: cross_gram(kernel, rows, rows[i]), kernel.diag(rows), m, rng
+                lambda i: cross_gram(kernel, rows, rows[i]),
+                kernel.diag(rows),
+                m,
+                rng,
+                tolerance=self.tolerance,
             ).pivots
         return rows[np.sort(chosen)]
 
@@ -146,14 +159,16 @@ Solver = Exact | Iterative | Nystrom
 def automatic(n_distinct: int, *, smooth: bool = False) -> Solver:
     """Return the solver for a number of distinct inputs and the memory there is.
 
-    ``smooth`` says that α is that of the heuristic rule: no more than 1/α = 10 √N directions pass
-    the ridge, mostly far fewer, and centres that span them give the same answer in less time.
+    ``smooth`` says that α is that of the heuristic rule, 0.1 N^{-1/2}: directions that hold less
+    than a small share of it do not pass, and centres that span the others give the same answer.
     """
     fits = _WORKING_SHARE * 8.0 * n_distinct**2 <= 0.8 * available_memory()
     largest = _LARGEST_SMOOTH_EXACT if smooth else _LARGEST_AUTOMATIC_EXACT
     if n_distinct <= largest and fits:
         return Exact()
-    return Nystrom(centers=_SMOOTH_CENTRES) if smooth else Nystrom()
+    if not smooth:
+        return Nystrom()
+    return Nystrom(centers=_SMOOTH_CENTRES, tolerance=_MISSED_SHARE * 0.1 * n_distinct**-0.5)
 
 
 def may_repeat(X: NDArray, seed: int) -> bool:
