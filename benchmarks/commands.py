@@ -20,7 +20,6 @@ import pandas as pd
 from experiments.pages import replace_table
 
 FITTED_ROWS = 10_000
-CENTRES = 500
 STARTS = 9
 IMPORTS = {
     "`import kcdo`": "import kcdo",
@@ -78,14 +77,13 @@ def measure(folder: Path, lengths: list[int]) -> list[str]:
         row(f"`fit`, {FITTED_ROWS:,} rows", run(*fit)),
         row(f"`predict`, {FITTED_ROWS:,} rows", run("predict", model, data, "-o", out)),
         row(f"`report`, {FITTED_ROWS:,} rows", run(*report)),
-        row(f"`fit --centres {CENTRES}`, {FITTED_ROWS:,} rows", run(*fit, "--centres", CENTRES)),
     ]
     for n_rows in lengths:
         long = write_table(folder / "long.csv", n_rows, seed=1)
         started = time.perf_counter()
         pd.read_csv(long)
         reading = time.perf_counter() - started
-        case = f"`predict`, {CENTRES} centres, {n_rows:,} rows"
+        case = f"`predict`, {n_rows:,} rows"
         lines.append(row(case, run("predict", model, long, "-o", out), reading))
         print(lines[-1], flush=True)
     return lines
