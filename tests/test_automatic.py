@@ -145,6 +145,16 @@ def test_units_do_not_matter(fitted):
     np.testing.assert_allclose(ratio, 1.0, atol=0.1)
 
 
+def test_rare_events_may_be_absent_from_the_rows_that_learn(short_searches):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(900, 2))
+    y = np.zeros(900)
+    y[:2] = 1.0
+    with pytest.warns(kcdo.DiscreteOutputWarning, match="2 distinct values"):
+        model = auto().fit(X, y)
+    assert np.all(np.isfinite(model.score_samples(X, y)))
+
+
 def test_progress_is_told_when_asked(capsys, short_searches):
     X, Y, *_ = wave(30)
     auto(verbose=True).fit(X, Y)
@@ -511,10 +521,10 @@ def problem_of(n, solver=None, effort=None, seed=0, d=1):
 
 @pytest.mark.parametrize("solver", [kcdo.Exact(), kcdo.Nystrom(60)], ids=["exact", "nystrom"])
 def test_of_many_rows_few_learn_and_some_judge(solver):
-    effort = Effort(30, 40, 50, held_out=30, held_out_weights=0, race_steps=5, steps=5)
+    effort = Effort(30, 40, 50, held_out=30, judged_entries=0, race_steps=5, steps=5)
     problem = problem_of(120, solver, effort)
     assert len(problem.few()) == 40
-    many = replace(effort, held_out_weights=7200.0)
+    many = replace(effort, judged_entries=7200.0)
     assert len(problem_of(120, solver, many).judges(100)) == 60
     assert len(problem_of(120, solver, many).judges(50)) == 50
     judged = problem.judges(100)

@@ -270,19 +270,26 @@ def test_gradients_of_the_filter_alone(grid, loss):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_the_filter_loss_in_parts_is_that_of_all_rows(monkeypatch, n_jobs):
-    grid = measures()["plane"]
+@pytest.mark.parametrize(
+    ("where", "losses"),
+    [
+        ("plane", {LogScore(): 4, CdeLoss(): 4}),
+        ("line", {CrpsLoss(): 4, BalancedScore(): 1}),  # the latter is no mean over rows
+    ],
+)
+def test_the_filter_loss_in_parts_is_that_of_all_rows(monkeypatch, n_jobs, where, losses):
+    grid = measures()[where]
     rng = np.random.default_rng(4)
-    family = OutputFamily(grid, Gaussian(), np.full(2, 0.8), Tikhonov())
+    family = OutputFamily(grid, Gaussian(), np.full(grid.dim, 0.8), Tikhonov())
     weights = rng.dirichlet(np.ones(grid.n_nodes), size=7)
-    scoring = Scoring(grid, outputs(2, 7), rng.uniform(0.5, 2.0, 7), family.shape)
-    theta = np.array([-1.0, -0.8, -1.0])
-    for loss in (LogScore(), CdeLoss()):
+    scoring = Scoring(grid, outputs(grid.dim, 7), rng.uniform(0.5, 2.0, 7), family.shape)
+    theta = np.append(np.linspace(-1.0, -0.8, grid.dim), -1.0)
+    for loss, n_parts in losses.items():
         expected = FilterLoss(weights, family, scoring, loss)(theta)
         with monkeypatch.context() as patch:
             patch.setattr("kcdo.tuning.objective._CACHED_VALUES", 2 * grid.n_nodes)
             parts = FilterLoss(weights, family, scoring, loss, n_jobs)
-            assert len(parts._parts) == 4
+            assert len(parts._parts) == n_parts
             found = parts(theta)
         assert found[0] == pytest.approx(expected[0], rel=1e-12)
         np.testing.assert_allclose(found[1], expected[1], rtol=1e-10, atol=1e-12)

@@ -185,6 +185,32 @@ def test_the_search_for_alpha_finds_the_bottom():
     asked.clear()
     assert search_alpha(judge, 1e-6, 3, upwards=False) == pytest.approx(1e-6)
     assert asked == pytest.approx([1e-6, 2.5e-7])
+    asked.clear()
+    assert search_alpha(judge, 20.0, 9, bounds=(0.0, 3.0)) == pytest.approx(1.0)
+    assert asked[0] == pytest.approx(20.0)
+    assert min(asked) == pytest.approx(1.0)
+    assert search_alpha(lambda a: 1.0 if a == 1.0 else np.nan, 1.0, 9) == 1.0
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e3])
+def test_a_descent_stops_where_steps_gain_little_whatever_the_level(shift):
+    asked = []
+
+    def valley(theta):
+        asked.append(theta)
+        u, v = theta
+        value = (1 - u) ** 2 + 100 * (v - u**2) ** 2 + shift
+        return value, np.array([-2 * (1 - u) - 400 * u * (v - u**2), 200 * (v - u**2)])
+
+    bounds = [(-5.0, 5.0)] * 2
+    exact, least = minimise(valley, np.array([-1.2, 1.0]), bounds, 100)
+    np.testing.assert_allclose(exact, 1.0, atol=1e-3)
+    assert least == pytest.approx(shift, abs=1e-6)
+    long = len(asked)
+    asked.clear()
+    _, value = minimise(valley, np.array([-1.2, 1.0]), bounds, 100, 0.5)
+    assert len(asked) < long / 2
+    assert 1e-3 < value - shift < 24.2
 
 
 @settings(max_examples=50)
@@ -240,6 +266,19 @@ def test_the_noise_has_a_floor_and_constant_outputs_do_not_count():
     assert free.noise < 1e-3
     assert floored.noise == pytest.approx(0.3, rel=1e-9)
     assert np.isfinite(floored.loss)
+
+
+def test_a_noise_above_every_first_guess_is_searched_once_and_on_more_rows():
+    found = search_mean([Gaussian()], waves(), Effort(race_rows=20, rows=30), 0.5, 0)
+    assert len(found) == 1
+    assert found[0].noise >= 0.5
+
+
+def test_rows_of_which_none_varies_have_no_likelihood():
+    rows = waves().with_outputs(np.ones((80, 1)))
+    (best,) = search_mean([Gaussian()], rows, Effort(), 0.0, 0)
+    assert best.loss == 0.0
+    assert np.all(np.isfinite(best.kernel.scale))
 
 
 def test_searches_on_a_subset_depend_on_the_seed_alone():

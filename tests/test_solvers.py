@@ -326,8 +326,8 @@ def test_the_choice_follows_the_number_of_inputs_and_memory(monkeypatch):
     few_bytes(monkeypatch, 64 * GIB)
     assert automatic(12_000) == Exact()
     assert automatic(12_001) == Nystrom()
-    assert automatic(5_000, smooth=True) == Exact()
-    few = automatic(10_000, smooth=True)
+    assert automatic(5_000, 1e-3) == Exact()
+    few = automatic(5_001, 1e-3)
     assert few == Nystrom(centers=1000, tolerance=few.tolerance)
     assert few.tolerance == pytest.approx(3e-5)
     few_bytes(monkeypatch, 1 * GIB)
@@ -343,6 +343,19 @@ def test_a_tolerance_takes_no_more_centres_than_reach_it():
     cross = kernel(X, centres)
     spanned = np.einsum("ij,ij->i", cross @ np.linalg.inv(kernel(centres)), cross)
     assert 0.0 <= 1.0 - spanned.mean() < 1e-3
+
+
+def test_a_kernel_of_the_user_keeps_the_exact_system(monkeypatch):
+    monkeypatch.setattr("kcdo.systems.options._LARGEST_SMOOTH_EXACT", 100)
+    X = np.random.default_rng(0).normal(size=(150, 2))
+    for options, method in (
+        ({}, "nystrom"),
+        ({"kernel_x": "auto"}, "nystrom"),
+        ({"kernel_x": kcdo.Gaussian(0.05)}, "exact"),
+        ({"alpha": 1e-8}, "exact"),
+    ):
+        model = kcdo.ConditionalDensityOperator(selection="heuristic", **options).fit(X, X[:, 0])
+        assert model.report_.method == method
 
 
 def test_centres_answer_like_the_exact_system_at_the_ridge_of_the_heuristic():

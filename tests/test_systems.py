@@ -149,9 +149,12 @@ def test_chunks_of_low_rank_systems_change_nothing(low_rank, monkeypatch):
 
 def test_the_same_sums_serve_every_alpha(low_rank):
     system, X, B, omega, _ = low_rank
+    before = system.held_out(B), system.kept()  # what they keep is not that of another α
     other = system.with_alpha(5 * ALPHA)
     anew = NystromRows(KERNEL, system.centres, X, omega, 5 * ALPHA)
     np.testing.assert_allclose(other.held_out(B), anew.held_out(B), rtol=1e-10)
+    np.testing.assert_allclose(other.kept(), anew.kept(), rtol=1e-10)
+    assert np.abs(other.kept() - before[1]).max() > 1e-3
     assert (system.alpha, other.alpha) == (ALPHA, 5 * ALPHA)
     unchanged = NystromRows(KERNEL, system.centres, X, omega, ALPHA)
     np.testing.assert_allclose(system.held_out(B), unchanged.held_out(B), rtol=1e-10)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.kernels import Kernel, lower_gram
+from kcdo.kernels import Kernel, lower_gram, weighted_median
 from kcdo.linalg import CholeskyFactor
 from kcdo.systems import Centres, Exact, ExactSystem, Groups, NystromRows, Queries
 
@@ -20,7 +20,7 @@ SPREAD_ROWS = 1000  # inputs that the predictive variance is computed from
 NOISE_ROWS = 2000  # rows, or inputs, that the varying noise is regressed on
 _LEAST_SQUARE = 1e-4  # a residual of 0 must not become log 0
 _LEAST_SIGNAL = 1e-200
-_LARGEST_RESIDUAL = 5.0  # squares beyond do not count in the overall factor
+_LARGEST_COUNTED = 5.0  # squares beyond do not count in the overall factor
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def fit_location_scale(
     squared = errors**2 / variance
     log_noise, log_factor = _varying_noise(parameters, X, weights, squared, system.n_jobs, seed)
     standard = squared / np.exp(log_factor)
-    capped = np.minimum(standard, _LARGEST_RESIDUAL**2 * np.median(standard, axis=0) / 0.455)
+    capped = np.minimum(standard, _LARGEST_COUNTED**2 * _medians(standard, weights) / 0.455)
     factor = np.sqrt(np.maximum(np.average(capped, axis=0, weights=weights), _LEAST_SQUARE))
     model = LocationScale(location, spread, log_noise, factor, floor)
     scale = model.scale(variance, log_factor)
@@ -185,6 +185,10 @@ def _varying_noise(
     if len(others):
         held_out[others] = regression(X[others])
     return regression, held_out
+
+
+def _medians(values: Array, weights: Array) -> Array:
+    return np.array([weighted_median(column, weights) for column in values.T])
 
 
 def log_squares(squared: Array) -> Array:

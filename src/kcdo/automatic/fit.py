@@ -84,10 +84,11 @@ def tuned_wishes(wishes: Wishes, rows: Rows, positivity: Positivity) -> Wishes:
     if len(rows) < _FEWEST_ROWS or np.any(np.ptp(rows.Y, axis=0) == 0):
         return wishes
     rows = rows.of_effective_weight()
-    floor = discrete_floor(rows.Y)
+    floor, effort = discrete_floor(rows.Y), Effort(n_jobs=wishes.n_jobs)
+    # a stream keeps centres, not inputs
     problem = Problem(
-        wishes, rows, Exact(), Combination(), positivity, floor, remembers=False
-    )  # a stream keeps centres, not inputs
+        wishes, rows, Exact(), Combination(), positivity, floor, effort, remembers=False
+    )
     means = mean_choices(problem)
     tuned = tuned_plain(problem, means, residual_sds(means[0], problem))
     output = tuned.operator.output

@@ -29,6 +29,7 @@ from kcdo.systems import ExactSystem, Groups, Nystrom
 from kcdo.tuning import (
     MeanChoice,
     Rows,
+    log_noise_bounds,
     search_alpha,
     search_mean,
 )
@@ -78,14 +79,16 @@ def _location_parameters(
     def judge(kernel: Kernel, noise: float) -> float:
         """Return the held-out Gaussian log score, each output's variance at its best."""
         system = systems(kernel)(noise / total)
-        errors = (centred[judged] - system.held_out(centred, judged)) ** 2
         kept = system.kept(judged)[:, None]
+        errors = (centred[judged] - system.held_out(centred, judged)) ** 2
         variance = np.average(errors * kept, axis=0, weights=weights)
         loss = float(np.sum(np.log(variance) - np.average(np.log(kept), axis=0, weights=weights)))
         return lowest.offer(loss, (kernel, noise, system))
 
     if len(rows) > problem.effort.rows:  # what few rows do not resolve looks like noise to them
-        search_alpha(partial(judge, best.kernel), best.noise, _FACTORISATIONS, upwards=False)
+        bounds = log_noise_bounds(problem.least_noise)
+        judge_noise = partial(judge, best.kernel)
+        search_alpha(judge_noise, best.noise, _FACTORISATIONS, bounds=bounds, upwards=False)
     else:
         judge(best.kernel, best.noise)
     if few_inputs and problem.may_remember(rows):  # the spread must know the same inputs
@@ -111,10 +114,9 @@ def _with_varying_noise(
     centred = some.Y - np.average(some.Y, axis=0, weights=some.weights)
 
     def judge(kernel: Kernel, noise: float) -> float:
-        alpha = noise / some.weights.sum()
-        errors = centred - ExactSystem(kernel, Groups.of(some.X, some.weights), alpha).held_out(
-            centred
-        )
+        alpha, n_jobs = noise / some.weights.sum(), problem.wishes.n_jobs
+        system = ExactSystem(kernel, Groups.of(some.X, some.weights), alpha, n_jobs=n_jobs)
+        errors = centred - system.held_out(centred)
         loss = float(np.mean(np.average(errors**2, axis=0, weights=some.weights)))
         return lowest.offer(loss, (kernel, noise))
 

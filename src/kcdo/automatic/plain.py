@@ -93,9 +93,7 @@ class Tuned:
 def mean_choices(problem: Problem) -> list[MeanChoice]:
     """Return kernels of the conditional mean, one of each family, the likeliest first."""
     templates = families(problem.wishes.kernel_x)
-    _, sd = weighted_mean_sd(problem.rows.Y, problem.rows.weights)
-    least = float(np.min(problem.floor / sd)) ** 2
-    return search_mean(templates, problem.rows, problem.effort, least, problem.seed)
+    return search_mean(templates, problem.rows, problem.effort, problem.least_noise, problem.seed)
 
 
 def residual_sds(choice: MeanChoice, problem: Problem) -> Array:
@@ -103,10 +101,12 @@ def residual_sds(choice: MeanChoice, problem: Problem) -> Array:
     some = problem.few()
     centred = some.Y - np.average(some.Y, axis=0, weights=some.weights)
     alpha = choice.noise / some.weights.sum()
-    system = ExactSystem(choice.kernel, Groups.of(some.X, some.weights), alpha)
+    groups, n_jobs = Groups.of(some.X, some.weights), problem.wishes.n_jobs
+    system = ExactSystem(choice.kernel, groups, alpha, n_jobs=n_jobs)
     errors = centred - system.held_out(centred)
     sds = np.sqrt(np.average(errors**2, axis=0, weights=some.weights))
-    return np.maximum(sds, 1e-6 * problem.rows.Y.std(axis=0))  # some rows may all be equal
+    _, all_sds = weighted_mean_sd(problem.rows.Y, problem.rows.weights)
+    return np.maximum(sds, 1e-6 * all_sds)  # some rows may all be equal
 
 
 def tuned_plain(problem: Problem, means: list[MeanChoice], residual_sd: Array) -> Tuned:

@@ -18,6 +18,7 @@ from kcdo.kernels import (
     Kernel,
     Remembering,
     leaves,
+    weighted_mean_sd,
 )
 from kcdo.location import (
     LocationParameters,
@@ -51,7 +52,7 @@ class Lowest(Generic[Kept]):
 
     def offer(self, loss: float, candidate: Kept) -> float:
         """Keep the candidate if it is the best or the first; return its loss."""
-        if self.kept is None or loss < self.loss:
+        if self.kept is None or loss < self.loss or np.isnan(self.loss):
             self.loss, self.kept = loss, candidate
         return loss
 
@@ -139,6 +140,12 @@ class Problem:
         seen = {column for _, columns in leaves(kernel, range(p)) for column in columns}
         return len(seen) == p and not isinstance(kernel, Remembering) and rows.share_repeated > 0
 
+    @property
+    def least_noise(self) -> float:
+        """Least noise ratio of a conditional mean: that of the floor of discrete outputs."""
+        _, sd = weighted_mean_sd(self.rows.Y, self.rows.weights)
+        return float(np.min(self.floor / sd)) ** 2
+
     def few(self) -> Rows:
         """Return the rows on which scales are learnt."""
         return self.rows.sample(self.effort.rows, self.seed)
@@ -151,7 +158,7 @@ class Problem:
         n, effort = len(self.rows), self.effort
         if n <= most:
             return np.arange(n)
-        count = max(effort.held_out, min(int(effort.held_out_weights / n), most))
+        count = max(effort.held_out, min(int(effort.judged_entries / n), most))
         rng = np.random.default_rng(self.seed + 1)
         return np.sort(rng.choice(n, count, replace=False))
 

@@ -32,7 +32,7 @@ from kcdo.parallel import blas_limit, thread_count
 from kcdo.progress import Progress
 from kcdo.regularisation import Scheme
 from kcdo.reports import write_report
-from kcdo.selection import RULES, Wishes
+from kcdo.selection import DEFAULT_ALPHA, RULES, Wishes, ridge_value
 from kcdo.systems import (
     Exact,
     Groups,
@@ -41,6 +41,7 @@ from kcdo.systems import (
     Solver,
     System,
     automatic,
+    effective_size,
     may_repeat,
 )
 from kcdo.transforms import Columns, Support, strictly_inside, transform_for
@@ -280,12 +281,15 @@ class ConditionalDensityOperator(StreamedFits):
         """Return the solver, and the groups of equal inputs where they had to be found for it."""
         if self.solver != "auto":
             return None, self.solver
-        smooth = self.selection == "heuristic" and self.alpha is None
+        ridge = None
+        kernel_is_open = self.kernel_x is None or isinstance(self.kernel_x, str)
+        if self.selection == "heuristic" and self.alpha is None and kernel_is_open:
+            ridge = ridge_value(None, DEFAULT_ALPHA, effective_size(weights), 0)
         if self.selection == "paper" or may_repeat(inputs, self._seed()):
             groups = Groups.of(inputs, weights)
-            chosen = automatic(len(groups.points), smooth=smooth)
+            chosen = automatic(len(groups.points), ridge)
             return groups, Exact() if self.selection == "paper" else chosen
-        return None, automatic(len(inputs), smooth=smooth)
+        return None, automatic(len(inputs), ridge)
 
     def _fit_exact(
         self, groups: Groups, outputs: Array, solver: Exact | Iterative, started: float

@@ -7,7 +7,7 @@ from kcdo.kernels.foreign import Adapter, as_kernel
 from kcdo.kernels.gradients import FreeScales
 from kcdo.kernels.gram import cross_gram, gram, lower_gram
 from kcdo.kernels.memory import Remembering
-from kcdo.kernels.scales import median_scales, weighted_mean_sd, with_median_scales
+from kcdo.kernels.scales import median_scales, weighted_mean_sd, weighted_median, with_median_scales
 from kcdo.kernels.stationary import Automatic, Categorical, Gaussian, Laplace, Matern, Periodic
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "lower_gram",
     "median_scales",
     "weighted_mean_sd",
+    "weighted_median",
     "with_median_scales",
     "with_output_sds",
 ]

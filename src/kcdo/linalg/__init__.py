@@ -18,7 +18,7 @@ from kcdo.linalg.spectral import (
     ResolventInverse,
     SpectralInverse,
 )
-from kcdo.linalg.symmetric import symmetric_inverse, weighted_square
+from kcdo.linalg.symmetric import mirrored, symmetric_inverse, weighted_square
 from kcdo.linalg.toeplitz import GridToeplitz, grid_places
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "SpectralInverse",
     "Tikhonov",
     "grid_places",
+    "mirrored",
     "narrow_factors",
     "randomly_pivoted_cholesky",
     "symmetric_inverse",

@@ -29,12 +29,7 @@ class CholeskyFactor:
     """
 
     def __init__(self, matrix: Array) -> None:
-        # The transpose of a C-ordered array is what LAPACK calls its own order: lower is upper.
-        self._upper, info = _lapack("potrf", matrix)(matrix.T, lower=0, overwrite_a=1, clean=0)
-        if info:
-            raise NotPositiveDefiniteError(
-                f"the leading minor of order {info} is not positive definite: use a larger alpha."
-            )
+        self._upper = upper_factor(matrix)
 
     def __len__(self) -> int:
         return len(self._upper)
@@ -98,6 +93,20 @@ class CholeskyFactor:
             out[:start] += np.einsum("ij,ij->i", above, above)
             out[start:stop] += np.einsum("ij,ij->i", corner, corner)
         return out
+
+
+def upper_factor(matrix: Array) -> Array:
+    """Return U, upper triangle of a Fortran array, with UᵀU the matrix, whose memory is used.
+
+    Only the lower triangle of the C-ordered matrix is read.
+    """
+    # The transpose of a C-ordered array is what LAPACK calls its own order: lower is upper.
+    upper, info = _lapack("potrf", matrix)(matrix.T, lower=0, overwrite_a=1, clean=0)
+    if info:
+        raise NotPositiveDefiniteError(
+            f"the leading minor of order {info} is not positive definite: use a larger alpha."
+        )
+    return upper
 
 
 def inverse_entries(

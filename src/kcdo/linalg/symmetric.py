@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from kcdo.linalg.cholesky import NotPositiveDefiniteError
+from kcdo.linalg.cholesky import upper_factor
 
 Array = NDArray[np.floating]
 
@@ -18,14 +18,8 @@ def symmetric_inverse(matrix: Array) -> tuple[Array, float]:
 
     Only the lower triangle of the C-ordered matrix is read; its memory is used.
     """
-    routines: Any = get_lapack_funcs(("potrf", "potri"), (matrix,))
-    potrf, potri = routines
-    # The transpose of a C-ordered array is what LAPACK calls its own order: lower is upper.
-    upper, info = potrf(matrix.T, lower=0, overwrite_a=1, clean=0)
-    if info:
-        raise NotPositiveDefiniteError(
-            f"the leading minor of order {info} is not positive definite: use a larger alpha."
-        )
+    upper = upper_factor(matrix)
+    potri: Any = get_lapack_funcs("potri", (upper,))
     log_determinant = 2.0 * float(np.sum(np.log(upper.diagonal())))
     inverse, _ = potri(upper, lower=0, overwrite_c=1)
     return mirrored(inverse.T), log_determinant

@@ -19,7 +19,7 @@ from scipy.linalg.blas import dsyrk
 
 from kcdo.errors import InvalidInputError
 from kcdo.kernels import Kernel, cross_gram, gram
-from kcdo.linalg import CholeskyFactor
+from kcdo.linalg import CholeskyFactor, mirrored
 from kcdo.systems.exact import Centres
 
 Array = NDArray[np.floating]
@@ -135,9 +135,7 @@ class NystromSystem(Centres):
     ) -> None:
         super().__init__(kernel, centres, n_jobs)
         self._white, self._weight = basis, sums.weight
-        lower = np.tril(sums.cross)
-        full = lower + np.tril(lower, -1).T
-        self._cross = np.ascontiguousarray(basis.T @ full @ basis)
+        self._cross = np.ascontiguousarray(basis.T @ mirrored(sums.cross.copy()) @ basis)
         self._factorise(alpha)
 
     def with_alpha(self, alpha: float) -> "NystromSystem":

@@ -156,19 +156,19 @@ class Nystrom:
 Solver = Exact | Iterative | Nystrom
 
 
-def automatic(n_distinct: int, *, smooth: bool = False) -> Solver:
+def automatic(n_distinct: int, ridge: float | None = None) -> Solver:
     """Return the solver for a number of distinct inputs and the memory there is.
 
-    ``smooth`` says that α is that of the heuristic rule, 0.1 N^{-1/2}: directions that hold less
-    than a small share of it do not pass, and centres that span the others give the same answer.
+    ``ridge`` is an α so large, beside a kernel so smooth, that few directions pass: the centres
+    that span all but a small share of it give the same answer as the exact system.
     """
     fits = _WORKING_SHARE * 8.0 * n_distinct**2 <= 0.8 * available_memory()
-    largest = _LARGEST_SMOOTH_EXACT if smooth else _LARGEST_AUTOMATIC_EXACT
+    largest = _LARGEST_AUTOMATIC_EXACT if ridge is None else _LARGEST_SMOOTH_EXACT
     if n_distinct <= largest and fits:
         return Exact()
-    if not smooth:
+    if ridge is None:
         return Nystrom()
-    return Nystrom(centers=_SMOOTH_CENTRES, tolerance=_MISSED_SHARE * 0.1 * n_distinct**-0.5)
+    return Nystrom(centers=_SMOOTH_CENTRES, tolerance=_MISSED_SHARE * ridge)
 
 
 def may_repeat(X: NDArray, seed: int) -> bool:

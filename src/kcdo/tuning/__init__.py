@@ -13,7 +13,7 @@ from kcdo.tuning.descent import lowest_alpha, minimise, search_alpha
 from kcdo.tuning.families import FAMILIES, families
 from kcdo.tuning.likelihood import MarginalLikelihood
 from kcdo.tuning.losses import BalancedScore, CdeLoss, CrpsLoss, LogScore, Loss, Scoring
-from kcdo.tuning.means import MeanChoice, search_mean
+from kcdo.tuning.means import MeanChoice, log_noise_bounds, search_mean
 from kcdo.tuning.objective import FilterLoss, HeldOutLoss
 from kcdo.tuning.outputs import OutputFamily, node_shares, scale_per_length
 from kcdo.tuning.rows import Effort, Rows
@@ -51,6 +51,7 @@ __all__ = [
     "Scoring",
     "Start",
     "families",
+    "log_noise_bounds",
     "lowest_alpha",
     "minimise",
     "node_shares",

@@ -29,38 +29,53 @@ def minimise(
 ) -> tuple[Array, float]:
     """Return the minimiser that L-BFGS finds within bounds, and its value.
 
-    It stops after a step that gains less than the tolerance, as a share of the value or of 1.
+    It stops after a step that gains less than the tolerance.
     """
     low, high = np.array(bounds).T
+    begin = np.clip(start, low, high)
+    first, slope = objective(begin)
+
+    def gained(theta: Array) -> tuple[float, Array]:
+        # L-BFGS takes its tolerance relative to the value, which depends on the unit of y
+        value, gradient = (first, slope) if np.array_equal(theta, begin) else objective(theta)
+        return value - first, gradient
+
     gain = max(tolerance, _RESOLUTION)
     result = minimize(
-        objective,
-        np.clip(start, low, high),
+        gained,
+        begin,
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
         options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20, "ftol": gain},
     )
-    return result.x, float(result.fun)
+    return result.x, first + float(result.fun)
 
 
 def search_alpha(
-    judge: Callable[[float], float], start: float, judgements: int, *, upwards: bool = True
+    judge: Callable[[float], float],
+    start: float,
+    judgements: int,
+    *,
+    bounds: tuple[float, float] = ALPHA_RANGE,
+    upwards: bool = True,
 ) -> float:
     """Return an α of small loss, with few judgements, from a first guess.
 
     It walks downhill by factors of 4: first to smaller values and, where already the first of
-    these is worse, to larger ones, unless ``upwards`` is false.
+    these is worse, to larger ones, unless ``upwards`` is false. ``bounds`` are those of log α.
     """
-    best = float(np.clip(np.log(start), *ALPHA_RANGE))
+    best = float(np.clip(np.log(start), *bounds))
     least = judge(float(np.exp(best)))
     left = judgements - 1
     for step in (-_LOG_STEP, _LOG_STEP) if upwards else (-_LOG_STEP,):
         walked = False
         while left:
-            there = float(np.clip(best + step, *ALPHA_RANGE))
+            there = float(np.clip(best + step, *bounds))
+            if there == best:
+                break
             loss, left = judge(float(np.exp(there))), left - 1
-            if loss >= least:
+            if not loss < least:
                 break
             best, least, walked = there, loss, True
         if walked:

@@ -39,7 +39,9 @@ class MarginalLikelihood:
     Y: Array
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
-        """Return the loss and its gradient."""
+        """Return the loss and its gradient; 0 where no output varies."""
+        if not self.Y.shape[1]:
+            return 0.0, np.zeros(len(theta))
         g, noise = self.groups, float(np.exp(theta[-1]))
         matrix, gram_pullback = self.scales.gram(theta[:-1], g.points)
         ridge = noise / g.totals

@@ -66,7 +66,7 @@ class Scoring:
 class Loss(ABC):
     """A loss of densities (N, M) on the nodes, to be made small."""
 
-    by_rows: ClassVar[bool] = True  # whether the loss of a row does not depend on the others
+    by_rows: ClassVar[bool] = False  # whether the loss of a row does not depend on the others
 
     @abstractmethod
     def of_density(self, scoring: Scoring, density: Array) -> tuple[Array, Array]:
@@ -86,6 +86,8 @@ class LogScore(Loss):
     ε keeps a single row that no other predicts from ruling the choice.
     """
 
+    by_rows: ClassVar[bool] = True
+
     epsilon: float = 0.01
 
     def of_density(self, scoring: Scoring, density: Array) -> tuple[Array, Array]:
@@ -101,6 +103,8 @@ class LogScore(Loss):
 class CdeLoss(Loss):
     """∫p² - 2 p(y): the integrated squared error, up to a constant, without bias."""
 
+    by_rows: ClassVar[bool] = True
+
     def of_density(self, scoring: Scoring, density: Array) -> tuple[Array, Array]:
         """Return the loss of each row and its derivative."""
         v = scoring.measure.weights
@@ -111,6 +115,8 @@ class CdeLoss(Loss):
 @dataclass(frozen=True)
 class CrpsLoss(Loss):
     """∫ (F(t) - 1{y <= t})² dt on the nodes of a 1-D grid."""
+
+    by_rows: ClassVar[bool] = True
 
     def of_density(self, scoring: Scoring, density: Array) -> tuple[Array, Array]:
         """Return the loss of each row and its derivative."""
@@ -132,8 +138,6 @@ class BalancedScore(Loss):
 
     Both parts change by a constant when the unit of the output does.
     """
-
-    by_rows: ClassVar[bool] = False
 
     log_score: LogScore = LogScore()
     crps: CrpsLoss = CrpsLoss()

@@ -16,7 +16,7 @@ from kcdo.tuning.rows import Effort, Rows
 Array = NDArray[np.floating]
 Likelihoods = Callable[[Kernel], tuple[MarginalLikelihood, Bounds]]
 
-_NOISE_RANGE = (-16.0, 3.0)
+_NOISE_RANGE = (-16.0, 3.0)  # of its logarithm
 _FIRST_NOISES = (0.05, 1e-4)  # the likelihood has one optimum with noise, and one without
 
 
@@ -83,12 +83,17 @@ def _likelihoods(rows: Rows, most: int, least_noise: float, seed: int) -> Likeli
     groups = Groups.of(some.X, some.weights)
     centred = some.Y - np.average(some.Y, axis=0, weights=some.weights)
     varies = np.ptp(centred, axis=0) > 0
-    least = np.log(least_noise) if least_noise > 0 else -np.inf
-    low = float(np.clip(least, _NOISE_RANGE[0], _NOISE_RANGE[1] - 0.1))
+    noise_bounds = log_noise_bounds(least_noise)
 
     def of_template(template: Kernel) -> tuple[MarginalLikelihood, Bounds]:
         scales = FreeScales(template, some.X.shape[-1])
-        bounds = [*scale_bounds(median_log_scales(scales, groups)), (low, _NOISE_RANGE[1])]
+        bounds = [*scale_bounds(median_log_scales(scales, groups)), noise_bounds]
         return MarginalLikelihood(scales, groups, centred[:, varies]), bounds
 
     return of_template
+
+
+def log_noise_bounds(least_noise: float) -> tuple[float, float]:
+    """Return bounds of the logarithm of a noise ratio that is at least so large."""
+    least = np.log(least_noise) if least_noise > 0 else -np.inf
+    return float(np.clip(least, _NOISE_RANGE[0], _NOISE_RANGE[1] - 0.1)), _NOISE_RANGE[1]

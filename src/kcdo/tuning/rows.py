@@ -60,14 +60,15 @@ class Effort:
     race_rows : int
         Rows on which kernel families and starts are compared.
     rows : int
-        Rows on which the best of them are compared again.
+        Rows on which the best of them are compared again, and the mean is learnt; of more rows a
+        part judges the noise of the mean.
     last_rows : int
         Rows on which the scales of the best are then learnt.
     held_out : int
         Least number of rows on which α and the output filter are judged, with all others in the
         fit.
-    held_out_weights : float
-        Rows that are judged, times all rows, that cost little: there may be more of them.
+    judged_entries : float
+        Held-out rows times all rows that cost little: so many are judged if they are more.
     race_steps, steps : int
         Steps of a search from one start, and of the last one.
     n_jobs : int, optional
@@ -78,7 +79,7 @@ class Effort:
     rows: int = 800
     last_rows: int = 1500
     held_out: int = 500
-    held_out_weights: float = 5e6
+    judged_entries: float = 5e6
     race_steps: int = 12
     steps: int = 15
     n_jobs: int | None = None
