@@ -23,6 +23,7 @@ from kcdo.kernels import (
     OnColumns,
     Periodic,
     Product,
+    Remembering,
     Sum,
     as_kernel,
     median_scales,
@@ -287,6 +288,16 @@ def test_composites_are_as_thread_safe_as_their_parts():
     assert (ours * ours.on(0)).thread_safe
     for kernel in (foreign, foreign.on(0), ours * foreign, ours + foreign.on(0)):
         assert not kernel.thread_safe
+
+
+@pytest.mark.parametrize("inner", [Gaussian(1.0), Gaussian(), Adapter(DotProduct())], ids=repr)
+def test_a_kernel_around_another_shares_its_nature(inner):
+    around = [inner.on(0), Remembering(inner, 0.3)]
+    if isinstance(inner, Gaussian):  # foreign kernels have no integral
+        around.append(DensityKernel(inner, 1))
+    for kernel in around:
+        for nature in ("thread_safe", "stationary", "fitted"):
+            assert getattr(kernel, nature) == getattr(inner, nature), (kernel, nature)
 
 
 class TestScales:

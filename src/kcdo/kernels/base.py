@@ -125,21 +125,10 @@ def checked_scale(scale: Any, owner: str, what: str = "scale") -> Scale:
 
 
 @dataclass(frozen=True)
-class OnColumns(Kernel):
-    """A kernel that looks at some columns only, given by position or by name.
-
-    Names are turned into positions when an estimator is fitted to a data frame.
-    """
+class Wrapper(Kernel):
+    """A kernel made of one other, whose nature it shares."""
 
     kernel: Kernel
-    columns: tuple[int | str, ...]
-
-    def __init__(self, kernel: Kernel, columns: int | str | Sequence[int | str]) -> None:
-        chosen = (columns,) if np.ndim(columns) == 0 else tuple(columns)  # type: ignore[arg-type]
-        if not chosen:
-            raise InvalidInputError("a kernel needs at least one column; got none.")
-        object.__setattr__(self, "kernel", checked_part(kernel, "on(columns)"))
-        object.__setattr__(self, "columns", tuple(_checked_column(c) for c in chosen))
 
     @property
     def thread_safe(self) -> bool:  # type: ignore[override]
@@ -155,6 +144,23 @@ class OnColumns(Kernel):
     def fitted(self) -> bool:
         """Whether the inner kernel is."""
         return self.kernel.fitted
+
+
+@dataclass(frozen=True)
+class OnColumns(Wrapper):
+    """A kernel that looks at some columns only, given by position or by name.
+
+    Names are turned into positions when an estimator is fitted to a data frame.
+    """
+
+    columns: tuple[int | str, ...]
+
+    def __init__(self, kernel: Kernel, columns: int | str | Sequence[int | str]) -> None:
+        chosen = (columns,) if np.ndim(columns) == 0 else tuple(columns)  # type: ignore[arg-type]
+        if not chosen:
+            raise InvalidInputError("a kernel needs at least one column; got none.")
+        object.__setattr__(self, "kernel", checked_part(kernel, "on(columns)"))
+        object.__setattr__(self, "columns", tuple(_checked_column(c) for c in chosen))
 
     def indices(self, p: int) -> list[int]:
         """Return the positions of the columns, checked against a data width of ``p``."""

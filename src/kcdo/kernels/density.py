@@ -10,12 +10,12 @@ from scipy.special import ndtr
 
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.inputs import GaussianInput
-from kcdo.kernels.base import Array, Kernel, OnColumns, Product, ScaledKernel
+from kcdo.kernels.base import Array, Kernel, OnColumns, Product, ScaledKernel, Wrapper
 from kcdo.kernels.stationary import Gaussian, Laplace, Matern, scaled_squared_distances
 
 
 @dataclass(frozen=True)
-class DensityKernel(Kernel):
+class DensityKernel(Wrapper):
     """A kernel divided by its integral: ℓ(z, ·) is the density of z plus noise.
 
     Parameters
@@ -31,16 +31,10 @@ class DensityKernel(Kernel):
     array([[0.3989]])
     """
 
-    kernel: Kernel
     dim: int
 
     def __post_init__(self) -> None:
         _check_density(self.kernel, self.dim)
-
-    @property
-    def stationary(self) -> bool:  # type: ignore[override]
-        """Whether the kernel that was normalised is."""
-        return self.kernel.stationary
 
     @property
     def integral(self) -> float:

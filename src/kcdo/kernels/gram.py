@@ -21,7 +21,9 @@ _FLUSH = {np.dtype(np.float64): 1e-150, np.dtype(np.float32): 1e-18}
 class BlockFunction(Protocol):
     """What filling a Gram matrix needs to know of a kernel."""
 
-    thread_safe: bool
+    @property
+    def thread_safe(self) -> bool:
+        """Whether blocks may be filled by several threads at once."""
 
     def filler(self, B: NDArray) -> Callable[[NDArray, Array], None]:
         """Return a function (A, out) that writes k(a_i, b_j) into ``out``."""

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import GaussianInput
-from kcdo.kernels.base import Array, Kernel, checked_part
+from kcdo.kernels.base import Array, Kernel, Wrapper, checked_part
 
 
 @dataclass(frozen=True)
-class Remembering(Kernel):
+class Remembering(Wrapper):
     """(1 - share) k(x, x') + share 1{x = x'}.
 
     Where an input comes back, its own observations count for more than those of its neighbours.
@@ -33,28 +33,12 @@ class Remembering(Kernel):
            [0.3033, 1.    ]])
     """
 
-    kernel: Kernel
     share: float
 
     def __post_init__(self) -> None:
         checked_part(self.kernel, "Remembering")
         if not 0 <= self.share < 1:
             raise InvalidInputError(f"Remembering: share must lie in [0, 1); got {self.share!r}.")
-
-    @property
-    def thread_safe(self) -> bool:  # type: ignore[override]
-        """Whether the inner kernel is."""
-        return self.kernel.thread_safe
-
-    @property
-    def stationary(self) -> bool:  # type: ignore[override]
-        """Whether the inner kernel is."""
-        return self.kernel.stationary
-
-    @property
-    def fitted(self) -> bool:
-        """Whether the inner kernel is."""
-        return self.kernel.fitted
 
     def inner_kernels(self, columns: Sequence[int]) -> list[tuple[Kernel, list[int]]]:
         """Return the inner kernel with all columns."""
