@@ -17,9 +17,7 @@ from kcdo.combination import (
     student_tail,
 )
 from kcdo.distributions import AffineBatch, Batch, Positivity, join
-from kcdo.kernels import (
-    weighted_mean_sd,
-)
+from kcdo.kernels import weighted_mean_sd
 from kcdo.operators import DensityOperator
 from kcdo.parallel import blas_limit, ordered_map
 from kcdo.selection import Wishes, check_output, heuristic

@@ -8,9 +8,7 @@ from numpy.typing import NDArray
 
 from kcdo.automatic.plain import Tuned, refitted, tuned_residual
 from kcdo.automatic.problem import Lowest, Problem, RowSystem, Side, search_memory
-from kcdo.combination import (
-    Located,
-)
+from kcdo.combination import Located
 from kcdo.kernels import (
     FreeScales,
     Kernel,

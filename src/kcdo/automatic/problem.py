@@ -20,9 +20,7 @@ from kcdo.kernels import (
     leaves,
     weighted_mean_sd,
 )
-from kcdo.location import (
-    LocationParameters,
-)
+from kcdo.location import LocationParameters
 from kcdo.measures import UniformBox
 from kcdo.reconstruction import Reconstruction
 from kcdo.selection import Wishes

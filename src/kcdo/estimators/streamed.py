@@ -15,9 +15,7 @@ from kcdo.automatic import tuned_wishes
 from kcdo.combination import CombinedOperator
 from kcdo.distributions import Positivity
 from kcdo.errors import InvalidInputError, KcdoWarning
-from kcdo.estimators.base import (
-    ConditionalEstimator,
-)
+from kcdo.estimators.base import ConditionalEstimator
 from kcdo.operators import DensityOperator
 from kcdo.progress import Progress
 from kcdo.selection import Wishes, warn_outside
