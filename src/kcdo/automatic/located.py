@@ -23,7 +23,7 @@ from kcdo.location import (
     log_squares,
     some_rows,
 )
-from kcdo.systems import ExactSystem, Groups, Nystrom
+from kcdo.systems import ExactSystem, Groups
 from kcdo.tuning import (
     MeanChoice,
     Rows,
@@ -66,8 +66,8 @@ def _location_parameters(
     """Return the parameters of location and scale; the noise is judged on all rows."""
     rows = problem.rows
     total = float(rows.weights.sum())
-    exact = not isinstance(problem.solver, Nystrom)
-    few_inputs = exact and len(Groups.of(rows.X).points) <= SPREAD_ROWS  # all rows cost little
+    # where rows share few inputs, to judge all of them costs little
+    few_inputs = problem.exact and len(Groups.of(rows.X).points) <= SPREAD_ROWS
     judged = np.arange(len(rows)) if few_inputs else problem.judges(problem.effort.rows)
     systems = lru_cache(maxsize=1)(lambda kernel: problem.systems(kernel, rows))
     weights = rows.weights[judged]

@@ -111,6 +111,11 @@ class Problem:
         return BalancedScore() if self.rows.Y.shape[1] == 1 and on_grid else LogScore()
 
     @property
+    def exact(self) -> bool:
+        """Whether the ridge systems know every input, not some centres alone."""
+        return not isinstance(self.solver, Nystrom)
+
+    @property
     def seed(self) -> int:
         """Seed of every subsample."""
         return self.wishes.seed
@@ -132,7 +137,7 @@ class Problem:
 
         Not if it is to see some of the columns only.
         """
-        if not self.remembers or isinstance(self.solver, Nystrom) or rows.X.dtype == object:
+        if not self.remembers or not self.exact or rows.X.dtype == object:
             return False
         p, kernel = rows.X.shape[1], self.wishes.kernel_x
         seen = {column for _, columns in leaves(kernel, range(p)) for column in columns}
