@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 import kcdo
-from kcdo.transforms import Above, Between, Columns, Identity, strictly_inside, transform_for
+from kcdo.transforms import (
+    Above,
+    Below,
+    Between,
+    Columns,
+    Identity,
+    strictly_inside,
+    transform_for,
+)
 
 
 def data(n=80):
@@ -88,6 +96,36 @@ def test_a_bound_needs_no_spread():
     assert strictly_inside(transform, np.ones((3, 1))).max() < 1.0
     with pytest.raises(kcdo.InvalidInputError, match=r"outside its support \[-inf, 1\]"):
         strictly_inside(Columns(transform.parts), np.full((1, 1), 1.5))
+
+
+@pytest.mark.parametrize(
+    ("part", "on", "moved"),
+    [
+        (Above(1.0, scale=0.2), 1.0, 1.0002),
+        (Below(1.0, scale=0.2), 1.0, 0.9998),
+        (Between(-1.0, 1.0), -1.0, -0.999),
+        (Between(-1.0, 1.0), 1.0, 0.999),
+    ],
+    ids=repr,
+)
+def test_only_outputs_on_a_bound_are_moved(part, on, moved):
+    transform = Columns((part,))
+    near = on + np.array([1e-9, 1e-6, 0.5, 0.9]) * (moved - on)  # nearer than those that moved
+    Y = np.append(near, on)[:, None]
+    given = Y.copy()
+    inside = strictly_inside(transform, Y)
+    np.testing.assert_array_equal(inside[:-1, 0], near)
+    assert inside[-1, 0] == pytest.approx(moved, abs=1e-15)
+    assert transform.inside(inside).all()
+    np.testing.assert_array_equal(Y, given)
+
+
+def test_a_density_on_the_bound_is_that_where_training_outputs_were_moved():
+    X, Y = data()
+    moved = strictly_inside(transform_for((0.0, None), Y[:, None]), np.zeros((1, 1)))[0, 0]
+    logs = by_fit(X, Y).conditional(X[:5]).logpdf([0.0, moved, 0.5 * moved])
+    np.testing.assert_array_equal(logs[:, 0], logs[:, 1])
+    assert (logs[:, 2] != logs[:, 1]).all()
 
 
 def test_a_model_of_other_rows_keeps_no_sums_of_the_first():

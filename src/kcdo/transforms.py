@@ -284,7 +284,6 @@ def strictly_inside(transform: Columns, Y: Array) -> Array:
     array([[1.e-04],
            [2.e+00]])
     """
-    inside = Y.copy()
     for i, part in enumerate(transform.parts):
         low, high = getattr(part, "lower", -np.inf), getattr(part, "upper", np.inf)
         beyond = int(np.sum((Y[:, i] < low) | (Y[:, i] > high)))
@@ -292,10 +291,7 @@ def strictly_inside(transform: Columns, Y: Array) -> Array:
             raise InvalidInputError(
                 f"{beyond} values of output {i} lie outside its support [{low:g}, {high:g}]."
             )
-        nudge = _NUDGE * getattr(part, "scale", _FELT * (high - low))
-        if np.isfinite(nudge):
-            inside[:, i] = np.clip(Y[:, i], low + nudge, high - nudge)
-    return inside
+    return transform.off_bounds(Y)
 
 
 def _bounds(support: Support, d: int) -> list[Bounds]:
