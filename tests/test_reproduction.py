@@ -12,18 +12,7 @@ import numpy as np
 import pytest
 from command_line import finish, start
 
-from experiments.rows import (
-    DEFAULT,
-    GP,
-    HEURISTIC,
-    KCEF,
-    KDE,
-    LSCDE,
-    MAF,
-    PAPER,
-    PAPER_WEAK,
-    REALNVP,
-)
+from experiments import rows
 from experiments.runner import Results
 from experiments.studies import embeddings as recovering
 from experiments.studies.donut import SETTINGS, ZERO
@@ -34,6 +23,7 @@ from experiments.studies.traffic_data import JOINT, SHAPE
 
 pytestmark = pytest.mark.slow
 
+STUDIES = ("donut", "terrain", "traffic", "embeddings")
 SENSOR = "Caltrans, sensor_861"
 AUTHORS, TEXT = (setting.name for setting in SETTINGS)
 
@@ -55,24 +45,12 @@ def results_of(folder, name):
     return Results(folder / name)
 
 
-@pytest.fixture(scope="module")
-def donut(folder):
-    return results_of(folder, "donut")
+def study(name):
+    """A fixture: the results of one study."""
+    return pytest.fixture(scope="module", name=name)(lambda folder: results_of(folder, name))
 
 
-@pytest.fixture(scope="module")
-def terrain(folder):
-    return results_of(folder, "terrain")
-
-
-@pytest.fixture(scope="module")
-def traffic(folder):
-    return results_of(folder, "traffic")
-
-
-@pytest.fixture(scope="module")
-def embeddings(folder):
-    return results_of(folder, "embeddings")
+donut, terrain, traffic, embeddings = map(study, STUDIES)
 
 
 def score(results, problem, method, name):
@@ -81,7 +59,7 @@ def score(results, problem, method, name):
 
 
 def flows():
-    return [REALNVP, MAF] if find_spec("flowjax") else []
+    return [rows.REALNVP, rows.MAF] if find_spec("flowjax") else []
 
 
 def test_nothing_failed(folder):
@@ -91,7 +69,7 @@ def test_nothing_failed(folder):
             assert "scores" in run or "kcdo[rivals]" in run["skipped"], run
 
 
-@pytest.mark.parametrize("name", ["donut", "terrain", "traffic", "embeddings"])
+@pytest.mark.parametrize("name", STUDIES)
 def test_tables_and_figures_are_there(folder, name):
     results_of(folder, name)
     pictures = sorted((folder / name).glob("*.png"))
@@ -103,42 +81,43 @@ def test_tables_and_figures_are_there(folder, name):
 
 def test_the_paper_row_of_the_donut_is_near_the_zero_function(donut):
     """At x = 1, where the published median is 0.040 and the zero function scores 0.039."""
-    assert 0.027 < score(donut, AUTHORS, PAPER, "joint, x = 1") < 0.050
+    assert 0.027 < score(donut, AUTHORS, rows.PAPER, "joint, x = 1") < 0.050
     assert score(donut, AUTHORS, ZERO, "joint, x = 1") == pytest.approx(0.0387, abs=1e-3)
-    assert score(donut, AUTHORS, PAPER, "conditional, x = 0") > 0.06
+    assert score(donut, AUTHORS, rows.PAPER, "conditional, x = 0") > 0.06
 
 
 @pytest.mark.parametrize("place", ["x = 1", "x = 0"])
 def test_the_default_beats_gp_heuristic_and_zero_on_the_donut(donut, place):
     name = f"conditional, {place}"
-    default = score(donut, TEXT, DEFAULT, name)
-    for other in (PAPER, HEURISTIC, GP, LSCDE, ZERO):
+    default = score(donut, TEXT, rows.DEFAULT, name)
+    for other in (rows.PAPER, rows.HEURISTIC, rows.GP, rows.LSCDE, ZERO):
         assert default < score(donut, TEXT, other, name), other
 
 
 @pytest.mark.parametrize("name", ["SMAE, centred", "SMAE, uncentred"])
 def test_the_default_follows_the_terrain(terrain, name):
-    default = score(terrain, PROBLEM, DEFAULT, name)
-    for other in (PAPER, PAPER_WEAK, HEURISTIC, LSCDE, KCEF, KDE, NEIGHBOUR):
+    default = score(terrain, PROBLEM, rows.DEFAULT, name)
+    ours = rows.PAPER, rows.PAPER_WEAK, rows.HEURISTIC
+    for other in (*ours, rows.LSCDE, rows.KCEF, rows.KDE, NEIGHBOUR):
         assert default < score(terrain, PROBLEM, other, name), other
-    assert default < 1.03 * score(terrain, PROBLEM, GP, name)
+    assert default < 1.03 * score(terrain, PROBLEM, rows.GP, name)
 
 
 def test_the_error_of_the_terrain(terrain):
     """On a square of 30 points a side: the mean of the whole is wrong by 1."""
-    assert 0.03 < score(terrain, PROBLEM, DEFAULT, "SMAE, centred") < 0.07
+    assert 0.03 < score(terrain, PROBLEM, rows.DEFAULT, "SMAE, centred") < 0.07
     assert 0.08 < score(terrain, PROBLEM, NEIGHBOUR, "SMAE, centred") < 0.1
 
 
 def test_the_default_has_the_best_density_of_the_terrain(terrain):
-    default = score(terrain, PROBLEM, DEFAULT, "log score")
-    for other in (HEURISTIC, GP, LSCDE, KCEF, KDE):
+    default = score(terrain, PROBLEM, rows.DEFAULT, "log score")
+    for other in (rows.HEURISTIC, rows.GP, rows.LSCDE, rows.KCEF, rows.KDE):
         assert default > score(terrain, PROBLEM, other, "log score"), other
 
 
 def test_the_centred_error_is_many_times_the_other(terrain):
     """By the ratio of the elevation to its spread: 14 on this slope, 5 on the whole map."""
-    for method in (DEFAULT, GP, NEIGHBOUR):
+    for method in (rows.DEFAULT, rows.GP, NEIGHBOUR):
         ratio = score(terrain, PROBLEM, method, "SMAE, centred")
         ratio /= score(terrain, PROBLEM, method, "SMAE, uncentred")
         assert 13 < ratio < 15
@@ -146,36 +125,36 @@ def test_the_centred_error_is_many_times_the_other(terrain):
 
 def test_traffic_means(traffic):
     """Six training weeks; smoothing helps a little beside the statistics of each hour."""
-    default = score(traffic, SENSOR, DEFAULT, "mean, held-out")
-    for other in (PAPER, HEURISTIC, LSCDE, GROUPS, *flows()):
+    default = score(traffic, SENSOR, rows.DEFAULT, "mean, held-out")
+    for other in (rows.PAPER, rows.HEURISTIC, rows.LSCDE, GROUPS, *flows()):
         assert default < score(traffic, SENSOR, other, "mean, held-out"), other
 
 
 def test_traffic_sds(traffic):
-    default = score(traffic, SENSOR, DEFAULT, "sd, held-out")
-    for other in (PAPER, HEURISTIC, GP, LSCDE, KDE, *flows()):
+    default = score(traffic, SENSOR, rows.DEFAULT, "sd, held-out")
+    for other in (rows.PAPER, rows.HEURISTIC, rows.GP, rows.LSCDE, rows.KDE, *flows()):
         assert default < score(traffic, SENSOR, other, "sd, held-out"), other
 
 
 def test_training_days_flatter(traffic):
     """Against training statistics those of each group are perfect, and the others look better."""
     assert score(traffic, SENSOR, GROUPS, "mean, training") == 0
-    for method in (DEFAULT, PAPER_WEAK):
+    for method in (rows.DEFAULT, rows.PAPER_WEAK):
         for what in ("mean", "sd"):
             training = score(traffic, SENSOR, method, f"{what}, training")
             assert training < score(traffic, SENSOR, method, f"{what}, held-out")
 
 
 def test_the_joint_density_of_two_sensors_beats_the_product_of_its_marginals(traffic):
-    joint = score(traffic, JOINT, HEURISTIC, "joint")
-    assert joint > 0.05 + score(traffic, JOINT, HEURISTIC, "product of its marginals")
+    joint = score(traffic, JOINT, rows.HEURISTIC, "joint")
+    assert joint > 0.05 + score(traffic, JOINT, rows.HEURISTIC, "product of its marginals")
 
 
 def test_a_fit_of_generated_traffic_takes_a_fraction_of_a_minute(traffic):
-    assert score(traffic, SHAPE, HEURISTIC, "fit seconds") < 5
-    assert score(traffic, SHAPE, DEFAULT, "mean, truth") < 0.2
-    assert score(traffic, SHAPE, DEFAULT, "mean, truth") < score(
-        traffic, SHAPE, HEURISTIC, "mean, truth"
+    assert score(traffic, SHAPE, rows.HEURISTIC, "fit seconds") < 5
+    assert score(traffic, SHAPE, rows.DEFAULT, "mean, truth") < 0.2
+    assert score(traffic, SHAPE, rows.DEFAULT, "mean, truth") < score(
+        traffic, SHAPE, rows.HEURISTIC, "mean, truth"
     )
 
 
