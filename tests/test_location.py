@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from kcdo.kernels import Gaussian, Matern
-from kcdo.location import LocationParameters, fit_location_scale, log_squares
+from kcdo.location import (
+    LocationParameters,
+    _believed_share,
+    fit_location_scale,
+    log_squares,
+)
 from kcdo.systems import ExactSystem, Groups, NystromRows
 
 KERNEL = Matern((1.0, 2.0), smoothness=2.5)
@@ -103,8 +108,9 @@ def test_the_scale_follows_noise_that_varies():
     assert spread[1] / spread[0] == pytest.approx(1.0, abs=0.35)
 
 
-def test_varying_noise_is_held_out_too():
+def test_varying_noise_is_held_out_too(monkeypatch):
     """The factor of a row's noise is regressed on the other rows."""
+    monkeypatch.setattr("kcdo.location._SHARES", (1.0,))
     X, Y = data(30)
     kernel, noise = Gaussian((1.0, 1.5)), 0.7
     even_model, even = fit(X, Y)
@@ -120,6 +126,16 @@ def test_varying_noise_is_held_out_too():
         expected = np.exp(centre + w @ (logs[others] - centre))
         ratios.append(varying.scale[i] ** 2 / variance[i] / expected)
     np.testing.assert_allclose(ratios, np.tile(ratios[0], (30, 1)), rtol=1e-6)  # one factor
+
+
+@pytest.mark.parametrize(("steepness", "share"), [(0.0, 0.0), (1.0, 1.0)])
+def test_varying_noise_is_believed_as_far_as_the_residuals_vary(steepness, share):
+    rng = np.random.default_rng(5)
+    logs = rng.normal(size=(400, 2))
+    squared = np.exp(steepness * logs) * rng.normal(size=(400, 2)) ** 2
+    squared[0] = 1e6  # one outlier does not decide
+    found = _believed_share(logs, squared, np.ones(400))
+    np.testing.assert_allclose(found, share, atol=0.25)
 
 
 def test_a_floor_of_the_scale():

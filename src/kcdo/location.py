@@ -5,7 +5,7 @@ predictive sd, times a factor exp(g(x)/2) that follows noise varying with x: g i
 the log squared held-out residuals. The residuals r are held out in closed form (docs/theory.md).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ SPREAD_ROWS = 1000  # inputs that the predictive variance is computed from
 NOISE_ROWS = 2000  # rows, or inputs, that the varying noise is regressed on
 _LEAST_SQUARE = 1e-4  # a residual of 0 must not become log 0
 _LEAST_SIGNAL = 1e-200
+_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 _LARGEST_COUNTED = 5.0  # squares beyond do not count in the overall factor
 
 
@@ -184,7 +185,26 @@ def _varying_noise(
     others = np.setdiff1d(np.arange(len(X)), chosen)
     if len(others):
         held_out[others] = regression(X[others])
-    return regression, held_out
+    believed = _believed_share(held_out, squared, weights)
+    shrunk = replace(
+        regression, coefficients=believed * regression.coefficients, offset=believed * offset
+    )
+    return shrunk, believed * held_out
+
+
+def _believed_share(log_noise: Array, squared: Array, weights: Array) -> Array:
+    """Return the share c of each held-out log noise g that makes the residuals likeliest, (d,).
+
+    -2 log likelihood / N = mean(c g) + log mean(r² e^{-cg}), with the factor of all variances at
+    its best; where the noise does not vary, g is but noise itself.
+    """
+    counted = np.minimum(squared, _LARGEST_COUNTED**2 * _medians(squared, weights) / 0.455)
+    losses = [
+        np.average(share * log_noise, axis=0, weights=weights)
+        + np.log(np.average(counted * np.exp(-share * log_noise), axis=0, weights=weights))
+        for share in _SHARES
+    ]
+    return np.array(_SHARES)[np.argmin(losses, axis=0)]
 
 
 def _medians(values: Array, weights: Array) -> Array:
