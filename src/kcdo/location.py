@@ -199,11 +199,11 @@ def _believed_share(log_noise: Array, squared: Array, weights: Array) -> Array:
     its best; where the noise does not vary, g is but noise itself.
     """
     counted = np.minimum(squared, _LARGEST_COUNTED**2 * _medians(squared, weights) / 0.455)
-    losses = [
-        np.average(share * log_noise, axis=0, weights=weights)
-        + np.log(np.average(counted * np.exp(-share * log_noise), axis=0, weights=weights))
-        for share in _SHARES
-    ]
+    losses = []
+    for share in _SHARES:
+        squares = np.average(counted * np.exp(-share * log_noise), axis=0, weights=weights)
+        mean = np.average(share * log_noise, axis=0, weights=weights)
+        losses.append(mean + np.log(np.maximum(squares, _LEAST_SIGNAL)))  # all may be 0
     return np.array(_SHARES)[np.argmin(losses, axis=0)]
 
 
