@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # pyarrow is an extra, imported for its files alone
 
 Table: TypeAlias = "TextTable | ArrowTable"
 
-CHUNK_ROWS = 10_000
+CHUNK_ROWS = 30_000
 
 _MAGIC = {b"PAR1": "parquet", b"ARRO": "feather"}
 _ENDINGS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}
