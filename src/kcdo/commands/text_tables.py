@@ -26,6 +26,7 @@ from kcdo.errors import InvalidInputError
 
 _DELIMITERS = (",", ";", "\t")
 _GZIP = b"\x1f\x8b"
+_CHUNK_CHARACTERS = 8_000_000  # of a file that are held at a time
 _SNIFFED_LINES = 20
 
 
@@ -88,6 +89,7 @@ class TextTable:
         if not head:
             raise InvalidInputError(f"{path} is empty.")
         self.delimiter = _delimiter([head[0].lstrip("\ufeff"), *head[1:]])
+        self._line_length = sum(map(len, head)) / len(head)
         self._lines = chain(head, self._lines)
         self.header, fields = next(self._records(self._lines))
         names = fields or self.header.lstrip("\ufeff").rstrip("\r\n").split(self.delimiter)
@@ -105,8 +107,9 @@ class TextTable:
         return self._file.tell() if self.size else 0
 
     def chunks(self, rows: int) -> Iterator[TextChunk]:
-        """Yield the rows, once."""
+        """Yield the rows, once: so many at a time, or fewer where they are long."""
         start = 1
+        rows = max(1, min(rows, int(_CHUNK_CHARACTERS / self._line_length)))
         while lines := list(islice(self._lines, rows)):
             records = lines if self._plain(lines) else self._counted(lines, start)
             if records:
