@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kcdo.errors import InvalidInputError
+from kcdo.linalg import mirrored
 from kcdo.parallel import run_threaded
 
 Array = NDArray[np.floating]
@@ -68,13 +69,7 @@ def lower_gram(
 
 def gram(kernel: BlockFunction, A: NDArray, *, n_jobs: int | None = None) -> Array:
     """Return the symmetric matrix k(a_i, a_j)."""
-    out = lower_gram(kernel, A, n_jobs=n_jobs)
-    for rows in _cuts(len(A), _BLOCK_ROWS):  # mirror by blocks: no second matrix
-        out[: rows.start, rows] = out[rows, : rows.start].T
-        square = out[rows, rows]
-        upper = np.triu_indices(len(square), 1)
-        square[upper] = square.T[upper]
-    return out
+    return mirrored(lower_gram(kernel, A, n_jobs=n_jobs))
 
 
 def as_points(points: ArrayLike) -> NDArray:

@@ -43,7 +43,7 @@ def weighted_square(matrix: Array, weights: Array) -> Array:
 
 
 def mirrored(matrix: Array) -> Array:
-    """Return the matrix with its upper triangle made that of the lower one, in place."""
+    """Return the matrix with its upper triangle made that of the lower one, in place, by blocks."""
     for start in range(0, len(matrix), _BLOCK):
         stop = start + _BLOCK
         matrix[start:stop, stop:] = matrix[stop:, start:stop].T
