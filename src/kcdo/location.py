@@ -125,8 +125,8 @@ def fit_location_scale(
     squared = errors**2 / variance
     log_noise, log_factor = _varying_noise(parameters, X, weights, squared, system.n_jobs, seed)
     standard = squared / np.exp(log_factor)
-    capped = np.minimum(standard, _LARGEST_COUNTED**2 * _medians(standard, weights) / 0.455)
-    factor = np.sqrt(np.maximum(np.average(capped, axis=0, weights=weights), _LEAST_SQUARE))
+    counted = np.average(_counted(standard, weights), axis=0, weights=weights)
+    factor = np.sqrt(np.maximum(counted, _LEAST_SQUARE))
     model = LocationScale(location, spread, log_noise, factor, floor)
     scale = model.scale(variance, log_factor)
     return model, Residuals(errors / scale, Y - errors, scale)
@@ -198,7 +198,7 @@ def _believed_share(log_noise: Array, squared: Array, weights: Array) -> Array:
     -2 log likelihood / N = mean(c g) + log mean(r² e^{-cg}), with the factor of all variances at
     its best; where the noise does not vary, g is but noise itself.
     """
-    counted = np.minimum(squared, _LARGEST_COUNTED**2 * _medians(squared, weights) / 0.455)
+    counted = _counted(squared, weights)
     losses = []
     for share in _SHARES:
         squares = np.average(counted * np.exp(-share * log_noise), axis=0, weights=weights)
@@ -207,8 +207,10 @@ def _believed_share(log_noise: Array, squared: Array, weights: Array) -> Array:
     return np.array(_SHARES)[np.argmin(losses, axis=0)]
 
 
-def _medians(values: Array, weights: Array) -> Array:
-    return np.array([weighted_median(column, weights) for column in values.T])
+def _counted(squared: Array, weights: Array) -> Array:
+    """Return the squares with those of outliers cut: 0.455 is the median of r² for normal r."""
+    medians = np.array([weighted_median(column, weights) for column in squared.T])
+    return np.minimum(squared, _LARGEST_COUNTED**2 * medians / 0.455)
 
 
 def log_squares(squared: Array) -> Array:
