@@ -118,24 +118,28 @@ class DensitySearch:
         A few rows choose among the starts, more of them the parameters of the best.
         """
         n, effort = len(self.rows), self.effort
-        entrants = [_Entrant(start, np.log(alpha), log_length) for start in starts]
-        ranking = self._race(entrants, effort.race_rows, effort.race_steps)
+        p = self.rows.X.shape[-1]
+        entrants = [_Entrant.at(start, p, float(np.log(alpha)), log_length) for start in starts]
+        ranking = self._race(entrants, effort.race_rows, effort.race_steps, 0.0)
         if n > effort.race_rows and len(ranking) > 1:
             ranking = self._race(ranking[:_LEADERS], effort.rows, effort.race_steps // 2)
         if min(n, effort.last_rows) > effort.race_rows or len(starts) > 1:
             ranking = self._race(ranking[:1], effort.last_rows, effort.steps)
-        return ranking[0].choice(self.rows.X.shape[-1])
+        return ranking[0].choice(p)
 
-    def _race(self, entrants: Sequence["_Entrant"], n_rows: int, steps: int) -> list["_Entrant"]:
+    def _race(
+        self,
+        entrants: Sequence["_Entrant"],
+        n_rows: int,
+        steps: int,
+        tolerance: float = GOOD_ENOUGH,
+    ) -> list["_Entrant"]:
         """Return the entrants where some steps on some rows bring them, the best first."""
         some = self.rows.sample(n_rows, self.seed)
 
         def run(entrant: "_Entrant") -> "_Entrant":
             objective, bounds = self._objective(entrant.start, some)
-            begin, tolerance = entrant.theta, GOOD_ENOUGH
-            if begin is None:
-                begin, tolerance = entrant.first(objective.centre), 0.0
-            theta, value = minimise(objective, begin, bounds, steps, tolerance)
+            theta, value = minimise(objective, entrant.theta, bounds, steps, tolerance)
             return replace(entrant, theta=theta, loss=value)
 
         with blas_limit(1):  # on such matrices threads of BLAS hinder one another
@@ -162,19 +166,19 @@ class _Entrant:
     """A start and how far the search has come from there."""
 
     start: Start
-    log_alpha: float
-    log_length: float
-    theta: Array | None = None  # log scales, log α, log cut-off lengths, log α'
+    theta: Array  # log scales, log α, log cut-off lengths, log α'
     loss: float = np.inf
 
-    def first(self, log_scales: Array) -> Array:
-        """Return where it begins."""
-        lengths = np.full(self.start.outputs.n_lengths, self.log_length)
-        return np.concatenate([log_scales, [self.log_alpha], lengths, [np.log(_FIRST_RIDGE)]])
+    @classmethod
+    def at(cls, start: Start, p: int, log_alpha: float, log_length: float) -> "_Entrant":
+        """Return a start of a kernel of p columns that has not moved yet."""
+        log_scales = FreeScales(start.template, p).log_scales_of(start.kernel)
+        lengths = np.full(start.outputs.n_lengths, log_length)
+        first = np.concatenate([log_scales, [log_alpha], lengths, [np.log(_FIRST_RIDGE)]])
+        return cls(start, first)
 
     def choice(self, p: int) -> DensityChoice:
         """Return where it has come."""
-        assert self.theta is not None, "it has not begun"
         scales = FreeScales(self.start.template, p)
         log_scales, (log_alpha, *log_lengths, log_ridge) = np.split(self.theta, [len(scales)])
         return DensityChoice(
