@@ -5,7 +5,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.automatic.located import TunedLocated, refitted_located, tuned_located
+from kcdo.automatic.located import (
+    TunedLocated,
+    held_out_densities,
+    refitted_located,
+    tuned_located,
+)
 from kcdo.automatic.plain import Tuned, mean_choices, refitted, residual_sds, tuned_plain
 from kcdo.automatic.problem import AutomaticFit, Chosen, Problem, Side, discrete_floor, may_combine
 from kcdo.combination import (
@@ -14,9 +19,8 @@ from kcdo.combination import (
     CombinedOperator,
     combined_weights,
     marginal_tail,
-    student_tail,
 )
-from kcdo.distributions import AffineBatch, Batch, Positivity, join
+from kcdo.distributions import Batch, Positivity, join
 from kcdo.kernels import weighted_mean_sd
 from kcdo.operators import DensityOperator
 from kcdo.parallel import blas_limit, ordered_map
@@ -120,12 +124,14 @@ def _fit(problem: Problem) -> AutomaticFit:
     stage = problem.wishes.progress.stage
     with stage("conditional mean"):
         means = mean_choices(problem)
-    with stage("plain density"):
-        plain = tuned_plain(problem, means, residual_sds(means[0], problem))
-    located = None
+    located, rival = None, None
     if wants("location_scale") or wants("residual_tail"):
         with stage("location and scale"):
             located = tuned_located(problem, means)
+            if not {"plain", "location_scale"} & set(problem.combination.fixed):
+                rival = held_out_densities(problem, located)
+    with stage("plain density"):
+        plain = tuned_plain(problem, means, residual_sds(means[0], problem), rival)
     centre, spread = weighted_mean_sd(rows.Y, rows.weights)
     with stage("weights"):
         judged = problem.judges(_ALL_ROWS)
@@ -172,10 +178,7 @@ def _held_out(
         return _cross_validated(problem, plain, located)
     found: dict[str, Batch] = {"plain": plain.held_out(judged)}
     if located is not None:
-        location = located.residuals.location[judged]
-        scale = located.residuals.scale[judged]
-        found["location_scale"] = AffineBatch(located.inner.held_out(judged), location, scale)
-        found["residual_tail"] = student_tail(location, scale)
+        found["location_scale"], found["residual_tail"] = located.held_out(judged)
     return found
 
 

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from kcdo.automatic.plain import Tuned, refitted, tuned_residual
 from kcdo.automatic.problem import Lowest, Problem, RowSystem, Side, search_memory
-from kcdo.combination import Located
+from kcdo.combination import Located, student_tail
+from kcdo.distributions import AffineBatch, StudentTail
 from kcdo.kernels import (
     FreeScales,
     Kernel,
@@ -36,6 +37,7 @@ Array = NDArray[np.floating]
 
 _FACTORISATIONS = 4  # of the system of all rows, in the search for the noise
 _LARGEST_RESIDUAL = 7.0
+_TAIL_SHARE = 0.01  # so that no single row decides
 _WIDE_NOISE = 0.5  # least noise ratio of the log squared residuals: they are noisy
 
 
@@ -48,6 +50,12 @@ class TunedLocated:
     inner: Tuned
     model: Located
 
+    def held_out(self, judged: NDArray[np.integer]) -> tuple[AffineBatch, StudentTail]:
+        """Return the leave-one-out distributions of some rows, and the tails about them."""
+        location, scale = self.residuals.location[judged], self.residuals.scale[judged]
+        density = AffineBatch(self.inner.held_out(judged), location, scale)
+        return density, student_tail(location, scale)
+
 
 def tuned_located(problem: Problem, means: list[MeanChoice]) -> TunedLocated:
     """Choose and fit the location-scale form."""
@@ -58,6 +66,14 @@ def tuned_located(problem: Problem, means: list[MeanChoice]) -> TunedLocated:
     )
     inner = _tuned_residual(problem, means, residuals)
     return TunedLocated(parameters, residuals, inner, Located(model, inner.operator))
+
+
+def held_out_densities(problem: Problem, located: TunedLocated) -> Array:
+    """Return densities of the form, with a little of its tail, at held-out rows of a race."""
+    judged = problem.rows.sampled(problem.effort.race_rows, problem.seed)
+    Y = problem.rows.Y[judged]
+    density, tail = located.held_out(judged)
+    return (1.0 - _TAIL_SHARE) * density.pdf_pairs(Y) + _TAIL_SHARE * tail.pdf_pairs(Y)
 
 
 def _location_parameters(

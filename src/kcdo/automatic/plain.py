@@ -109,11 +109,15 @@ def residual_sds(choice: MeanChoice, problem: Problem) -> Array:
     return np.maximum(sds, 1e-6 * all_sds)  # some rows may all be equal
 
 
-def tuned_plain(problem: Problem, means: list[MeanChoice], residual_sd: Array) -> Tuned:
+def tuned_plain(
+    problem: Problem, means: list[MeanChoice], residual_sd: Array, rival: Array | None = None
+) -> Tuned:
     """Tune the plain form, all families from the scales of the mean and one from the medians.
 
     The mean says little where the distribution varies with x and its mean does not: the widths of
-    several outputs begin at those of their residuals, and once of the outputs themselves.
+    several outputs begin at those of their residuals, and once of the outputs themselves. A form
+    that adds nothing to the held-out densities of a rival, at the rows of the first race, is not
+    refined.
     """
     rows, best = problem.rows, means[0]
     kernels = [(best.template, best.kernel)]
@@ -126,7 +130,7 @@ def tuned_plain(problem: Problem, means: list[MeanChoice], residual_sd: Array) -
         _, sd = weighted_mean_sd(rows.Y, rows.weights)
         starts.append(output.start(*kernels[0], sd))
     guess = max(best.noise, 1e-4) / min(len(rows), problem.effort.race_rows)
-    return tuned(problem, output, starts, guess, _FACTORISATIONS)
+    return tuned(problem, output, starts, guess, _FACTORISATIONS, rival)
 
 
 def tuned_residual(
@@ -143,7 +147,12 @@ def tuned_residual(
 
 
 def tuned(
-    problem: Problem, output: "_Outputs", starts: list[Start], alpha: float, factorisations: int
+    problem: Problem,
+    output: "_Outputs",
+    starts: list[Start],
+    alpha: float,
+    factorisations: int,
+    rival: Array | None = None,
 ) -> Tuned:
     """Learn the scales on some rows, then α and the output filter on all of them.
 
@@ -152,10 +161,11 @@ def tuned(
     rows, least = output.rows, starts[0].least_length
     length = max(0.5 * len(rows) ** (-1 / 6), float(least.max()), 1e-3)
     search = DensitySearch(
-        rows, problem.loss, problem.effort, _leave(rows), problem.seed, output.fixed
+        rows, problem.loss, problem.effort, _leave(rows), problem.seed, output.fixed, rival
     )
     choice = search.best(starts, alpha, float(np.log(length)))
-    chosen, system = _judged_on_all(problem, output, choice, factorisations)
+    most = 1 if choice.dispensable else factorisations
+    chosen, system = _judged_on_all(problem, output, choice, most)
     chosen = output.above_floor(chosen)
     side = output.final(chosen)
     operator = DensityOperator.of_rows(system, side, rows.Y, problem.positivity)
@@ -200,7 +210,7 @@ def _judged_on_all(
         search_alpha(judge_alpha, choice.alpha * few / len(rows), factorisations)
     else:
         judge(choice.kernel, choice.alpha)
-    if fixed.alpha is None and problem.may_remember(rows):
+    if fixed.alpha is None and not choice.dispensable and problem.may_remember(rows):
         total, best = float(rows.weights.sum()), lowest.best()[0]
         search_memory(
             lambda kernel, noise: judge(kernel, noise / total),

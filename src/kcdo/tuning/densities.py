@@ -1,11 +1,12 @@
 """The search for the parameters of a conditional density: scales, α and the output filter."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_matrix
 
 from kcdo.kernels import FreeScales, Kernel
@@ -32,7 +33,8 @@ Array = NDArray[np.floating]
 _SCALE_PRIOR = 0.8  # sd, about the start, of log scales in the search
 _RIDGE_RANGE = (-9.2, 4.6)  # of log α': sharpening is bounded
 _FIRST_RIDGE = 0.3  # α'
-_LEADERS = 3  # starts that go on to more rows
+_LEADERS = 3, 2  # starts that go on to more steps, and to more rows
+_LEAST_SHARE = 0.05  # of a mixture with the rival, below which a form is not worth refining
 _FILTER_STEPS = 12
 _FINEST = 0.35  # least cut-off length, in node spacings
 
@@ -78,6 +80,7 @@ class DensityChoice:
     log_lengths: Array
     log_ridge: float
     loss: float
+    dispensable: bool = False  # next to its rival: not worth more work
 
     @property
     def shape(self) -> Array:
@@ -103,6 +106,9 @@ class DensitySearch:
         Of the choice of rows.
     fixed : Fixed
         Ridges that are given.
+    rival : (n,), optional
+        Held-out densities of another model at the outputs of the first, few rows: a search that
+        adds next to nothing to it ends after these.
     """
 
     rows: Rows
@@ -111,28 +117,50 @@ class DensitySearch:
     leave: Leave
     seed: int = 0
     fixed: Fixed = _OPEN
+    rival: Array | None = None
 
     def best(self, starts: Sequence[Start], alpha: float, log_length: float) -> DensityChoice:
         """Return the best parameters, from several starts and a first α and log cut-off length.
 
         A few rows choose among the starts, more of them the parameters of the best.
         """
-        n, effort = len(self.rows), self.effort
         p = self.rows.X.shape[-1]
-        entrants = [_Entrant.at(start, p, float(np.log(alpha)), log_length) for start in starts]
-        ranking = self._race(entrants, effort.race_rows, effort.race_steps, 0.0)
-        if n > effort.race_rows and len(ranking) > 1:
-            ranking = self._race(ranking[:_LEADERS], effort.rows, effort.race_steps // 2)
-        if min(n, effort.last_rows) > effort.race_rows or len(starts) > 1:
-            ranking = self._race(ranking[:1], effort.last_rows, effort.steps)
+        ranking = [_Entrant.at(start, p, float(np.log(alpha)), log_length) for start in starts]
+        for entrants, n_rows, steps, tolerance in self._heats(len(starts)):
+            ranking = self._race(ranking[:entrants], n_rows, steps, tolerance)
+            if n_rows == self.effort.race_rows and self._dispensable(ranking[0]):
+                return replace(ranking[0].choice(p), dispensable=True)
         return ranking[0].choice(p)
+
+    def _heats(self, n_starts: int) -> Iterator[tuple[int, int, int, float]]:
+        """Yield how many entrants race on how many rows, for how many steps, to what tolerance."""
+        n, effort = len(self.rows), self.effort
+        if n_starts == 1:
+            yield 1, effort.race_rows, effort.race_steps, 0.0
+        else:
+            half = 2 * effort.race_steps // 3
+            yield n_starts, effort.race_rows, half, 0.0
+            yield _LEADERS[0], effort.race_rows, half, 0.0
+            if n > effort.race_rows:
+                yield _LEADERS[1], effort.rows, half, GOOD_ENOUGH
+        if n_starts > 1 or min(n, effort.last_rows) > effort.race_rows:
+            yield 1, effort.last_rows, effort.steps, GOOD_ENOUGH
+
+    def _dispensable(self, entrant: "_Entrant") -> bool:
+        """Whether it would hardly count in a mixture with the rival."""
+        if self.rival is None:
+            return False
+        rows = self.rows.sample(self.effort.race_rows, self.seed)
+        objective, _ = self._objective(entrant.start, rows)
+        own = objective.objective.at_outputs(entrant.theta)
+        return share_beside(own, self.rival, rows.weights) < _LEAST_SHARE
 
     def _race(
         self,
         entrants: Sequence["_Entrant"],
         n_rows: int,
         steps: int,
-        tolerance: float = GOOD_ENOUGH,
+        tolerance: float,
     ) -> list["_Entrant"]:
         """Return the entrants where some steps on some rows bring them, the best first."""
         some = self.rows.sample(n_rows, self.seed)
@@ -255,6 +283,20 @@ class FilterSearch:
         return node_shares(measure, self.rows.Y)
 
 
+def share_beside(densities: Array, rival: Array, weights: Array) -> float:
+    """Return the w that makes the densities w p + (1 - w) q likeliest.
+
+    >>> share_beside(np.array([1.0, 1.0]), np.array([0.5, 2.0]), np.ones(2)) > 0.4
+    True
+    """
+
+    def loss(share: float) -> float:
+        mixed = np.maximum(share * densities + (1.0 - share) * rival, 1e-300)
+        return -float(weights @ np.log(mixed))
+
+    return float(minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded").x)
+
+
 def shortest_length(least_scale: Array, ridge: float | None = None) -> Array:
     """Return the least cut-off length that an output kernel of a least scale can have.
 
@@ -283,7 +325,7 @@ class _WithPrior:
     centre.
     """
 
-    objective: Objective
+    objective: HeldOutLoss
     centre: Array
     n: int
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from kcdo.linalg import NotPositiveDefiniteError
 from kcdo.parallel import ordered_map
-from kcdo.tuning.losses import Loss, Scoring
+from kcdo.tuning.losses import Loss, Scoring, positive_density
 from kcdo.tuning.outputs import FilteredOutputs, OutputFamily
 from kcdo.tuning.smoothers import Smoother
 
@@ -69,6 +69,11 @@ class HeldOutLoss:
         log_scales, log_alpha, log_lengths, log_ridge = self.split(theta)
         smoother = self.smoother(log_scales, float(np.exp(log_alpha)))
         return self._held_out(smoother, self.outputs.at(self.Y, log_lengths, log_ridge))
+
+    def at_outputs(self, theta: Array) -> Array:
+        """Return the held-out density of each row at its output, (Q,)."""
+        density, _ = positive_density(self.outputs.measure, self.densities(theta))
+        return self.scoring.at_outputs(density)
 
     def _held_out(self, smoother: Smoother, side: FilteredOutputs) -> Array:
         return side.reconstruct(smoother.predict(side.embeddings))

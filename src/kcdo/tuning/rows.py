@@ -28,10 +28,13 @@ class Rows:
 
     def sample(self, most: int, seed: int) -> "Rows":
         """Return at most so many rows at random."""
+        return self if len(self) <= most else self.take(self.sampled(most, seed))
+
+    def sampled(self, most: int, seed: int) -> NDArray[np.integer]:
+        """Return the places of the rows of a :meth:`sample`."""
         if len(self) <= most:
-            return self
-        chosen = np.random.default_rng(seed).choice(len(self), most, replace=False)
-        return self.take(np.sort(chosen))
+            return np.arange(len(self))
+        return np.sort(np.random.default_rng(seed).choice(len(self), most, replace=False))
 
     @cached_property
     def share_repeated(self) -> float:
