@@ -41,6 +41,13 @@ class Combination:
     marginal_tail : float, optional
         A Student t about the mean of all outputs. None: only where there is no residual tail, or
         the other weights are given and sum to less than 1.
+    nearest : float, optional
+        The conditional density operator of the rows next to each query, for more rows than an
+        exact system holds: its centres do not follow what varies between neighbours. None, with
+        a plain weight that is given: 0.
+    normal : float, optional
+        A normal distribution about the location: the shape of residuals that few rows do not
+        tell from it. None, with a location-scale weight that is given: 0.
 
     Examples
     --------
@@ -52,6 +59,8 @@ class Combination:
     location_scale: float | None = None
     residual_tail: float | None = None
     marginal_tail: float | None = None
+    nearest: float | None = None
+    normal: float | None = None
 
     def __post_init__(self) -> None:
         values = list(self.fixed.values())
@@ -59,7 +68,7 @@ class Combination:
             raise InvalidInputError(
                 f"Combination: weights must lie in [0, 1] and sum to at most 1; got {self.fixed}."
             )
-        if len(values) == len(NAMES) and abs(sum(values) - 1) > 1e-12:
+        if not any(map(self.leaves_open, NAMES)) and abs(sum(values) - 1) > 1e-12:
             raise InvalidInputError(f"Combination: all weights given must sum to 1; {self.fixed}.")
 
     @property
@@ -68,11 +77,17 @@ class Combination:
         every = {name: getattr(self, name) for name in NAMES}
         return {name: float(value) for name, value in every.items() if value is not None}
 
+    def leaves_open(self, name: str) -> bool:
+        """Whether the weight of a component is left to the held-out scores."""
+        companion = _COMPANIONS.get(name, name)
+        return getattr(self, name) is None and getattr(self, companion) is None
+
     def wants(self, name: str) -> bool:
         """Whether a component may have a weight above 0."""
-        return getattr(self, name) != 0.0
+        return bool(getattr(self, name)) or self.leaves_open(name)
 
 
+_COMPANIONS = {"nearest": "plain", "normal": "location_scale"}
 NAMES = tuple(f.name for f in fields(Combination))
 
 
@@ -155,11 +170,18 @@ class Located:
     map: LocationScale
     residual: DensityOperator
 
-    def batches(self, queries: NDArray) -> tuple[Batch, Batch]:
-        """Return the distributions at points, and the Student tails about their locations."""
-        location, scale = self.map(queries)
-        inner = self.residual.batch(queries)
-        return AffineBatch(inner, location, scale), student_tail(location, scale)
+    def batches(self, queries: NDArray) -> dict[str, Batch]:
+        """Return the distributions at points, of each form that has a location, by name."""
+        return located_forms(self.residual.batch(queries), *self.map(queries))
+
+
+def located_forms(residuals: Batch, location: Array, scale: Array) -> dict[str, Batch]:
+    """Return the forms that have a location and a scale, by name."""
+    return {
+        "location_scale": AffineBatch(residuals, location, scale),
+        "residual_tail": student_tail(location, scale),
+        "normal": StudentTail(location, scale, np.inf),
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,11 +193,13 @@ class CombinedOperator:
     centre: Array  # (d,) of the marginal tail
     spread: Array  # (d,)
     weights: dict[str, float]
+    nearest: DensityOperator | None = None
 
     @property
     def nbytes(self) -> int:
         """Memory of the node values' sources, in bytes."""
-        return self.plain.nbytes + (0 if self.located is None else self.located.residual.nbytes)
+        located = 0 if self.located is None else self.located.residual.nbytes
+        return self.plain.nbytes + located + (0 if self.nearest is None else self.nearest.nbytes)
 
     def batch(self, queries: Queries) -> Batch:
         """Return the distributions of the queries."""
@@ -183,7 +207,9 @@ class CombinedOperator:
         if self._weight("plain") > 0:
             made["plain"] = self.plain.batch(queries)
         if self.located is not None:
-            made["location_scale"], made["residual_tail"] = self._located(queries)
+            made |= self._located(queries)
+        if self.nearest is not None:
+            made["nearest"] = self._nearest(queries)
         if self._weight("marginal_tail") > 0:
             made["marginal_tail"] = marginal_tail(len(queries), self.centre, self.spread)
         used = {name: part for name, part in made.items() if self._weight(name) > 0}
@@ -193,10 +219,10 @@ class CombinedOperator:
 
     def width(self, queries: Queries) -> int:
         """Return the numbers held for each query."""
-        plain = self.plain.width(queries)
-        if self.located is None:
-            return plain
-        return plain + _n_points(queries) * self.located.residual.width(queries)
+        by_points = [] if self.located is None else [self.located.residual]
+        by_points += [] if self.nearest is None else [self.nearest]
+        widths = [_n_points(queries) * operator.width(queries) for operator in by_points]
+        return self.plain.width(queries) + sum(widths)
 
     @property
     def dim(self) -> int:
@@ -216,16 +242,24 @@ class CombinedOperator:
     def _weight(self, name: str) -> float:
         return self.weights.get(name, 0.0)
 
-    def _located(self, queries: Queries) -> tuple[Batch, Batch]:
+    def _located(self, queries: Queries) -> dict[str, Batch]:
         assert self.located is not None
         if not isinstance(queries, GaussianInput | SampleInput):
             return self.located.batches(queries)
         points, weights = _points_of(queries)  # (S, Q, p), (Q, S)
-        pairs = [self.located.batches(each) for each in points]
-        return (
-            MixtureBatch([pair[0] for pair in pairs], weights),
-            MixtureBatch([pair[1] for pair in pairs], weights),
-        )
+        each = [self.located.batches(queries) for queries in points]
+        return {
+            name: MixtureBatch([forms[name] for forms in each], weights)
+            for name in each[0]
+            if self._weight(name) > 0
+        }
+
+    def _nearest(self, queries: Queries) -> Batch:
+        assert self.nearest is not None
+        if not isinstance(queries, GaussianInput | SampleInput):
+            return self.nearest.batch(queries)
+        points, weights = _points_of(queries)
+        return MixtureBatch([self.nearest.batch(each) for each in points], weights)
 
 
 def student_tail(location: Array, scale: Array) -> StudentTail:

@@ -2,11 +2,11 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from kcdo.distributions import (
     Batch,
@@ -28,6 +28,7 @@ from kcdo.systems import (
     Centres,
     ExactSystem,
     Groups,
+    NearestRows,
     NystromRows,
     NystromSums,
     NystromSystem,
@@ -42,6 +43,7 @@ FALLBACK_WEIGHT = 1e-3
 _COARSE_EXPECTATION = 1e-2
 _LARGEST_MODEL = 1 << 29  # bytes of the one matrix; beyond, weights are applied query by query
 _BLOCK_ELEMENTS = 1 << 22
+_NEAR_QUERIES = 64  # whose nearest rows are embedded at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,7 @@ class DensityOperator:
 
     system: Centres  # bare, unless the values need its factor
     output: Reconstruction
-    values: "_Matrix | _Weights"  # section (Q, centres) -> node values (Q, M), Σ weights (Q,)
+    values: "_Matrix | _Weights | _NearRows"  # section -> node values (Q, M), Σ weights (Q,)
     marginal: Array  # (M,) density of Y
     layout: Layout
     positivity: Positivity
@@ -99,7 +101,7 @@ class DensityOperator:
     @classmethod
     def of_rows(
         cls,
-        system: ExactSystem | NystromRows,
+        system: ExactSystem | NystromRows | NearestRows,
         output: Reconstruction,
         Y: Array,
         positivity: Positivity,
@@ -107,6 +109,9 @@ class DensityOperator:
         """Solve for all observations, which are at hand."""
         if isinstance(system, ExactSystem):
             return cls.exact(system, output, Y, positivity)
+        if isinstance(system, NearestRows):
+            marginal = output.combine(system.row_weights[None], Y)[0]
+            return cls._made(system, output, _NearRows(output, Y.copy()), marginal, positivity)
         embedded = np.hstack([output.embed(Y), np.ones((len(Y), 1))])
         solved = system.coefficients(embedded)
         marginal = system.row_weights @ embedded[:, :-1]
@@ -134,7 +139,7 @@ class DensityOperator:
         cls,
         system: Centres,
         output: Reconstruction,
-        values: "_Matrix | _Weights",
+        values: "_Matrix | _Weights | _NearRows",
         marginal: Array,
         positivity: Positivity,
     ) -> "DensityOperator":
@@ -172,7 +177,7 @@ class DensityOperator:
 
     def width(self, queries: Queries) -> int:
         """Return the numbers held for each query."""
-        return max(self.layout.n_nodes, self.system.n_centres)
+        return max(self.layout.n_nodes, self.system.width)
 
     @property
     def dim(self) -> int:
@@ -238,6 +243,35 @@ class _Weights:
         weights = self.system.weights_of(section)
         values = self.output.reconstruct(self.output.combine(weights, self.Y))
         return values, section @ self.weight_sums
+
+
+@dataclass(frozen=True, eq=False)
+class _NearRows:
+    """Node values from weights of a few rows for each query, a sparse matrix."""
+
+    output: Reconstruction
+    Y: Array
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the outputs."""
+        return self.Y.nbytes
+
+    def __call__(self, section: Any) -> tuple[Array, Array]:
+        embedded = np.empty((section.shape[0], self.output.measure.n_nodes))
+        for start in range(0, len(embedded), _NEAR_QUERIES):
+            block = section[start : start + _NEAR_QUERIES]
+            rows, places = np.unique(block.indices, return_inverse=True)
+            few = csr_array((block.data, places, block.indptr), (block.shape[0], len(rows)))
+            embedded[start : start + _NEAR_QUERIES] = self._embedded(few, self.Y[rows])
+        return self.output.reconstruct(embedded), section.sum(axis=1)
+
+    def _embedded(self, weights: csr_array, Y: Array) -> Array:
+        if self.output.near_width is not None:
+            return (weights @ self.output.near_embeddings(Y)).toarray()
+        if self.output.measure.dim == 1:
+            return weights @ self.output.embed(Y)
+        return self.output.combine(weights.toarray(), Y)
 
 
 def node_masses(

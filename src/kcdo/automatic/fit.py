@@ -1,6 +1,7 @@
 """The automatic fit: the forms one after the other, then their weights."""
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +12,31 @@ from kcdo.automatic.located import (
     refitted_located,
     tuned_located,
 )
-from kcdo.automatic.plain import Tuned, mean_choices, refitted, residual_sds, tuned_plain
-from kcdo.automatic.problem import AutomaticFit, Chosen, Problem, Side, discrete_floor, may_combine
+from kcdo.automatic.plain import (
+    Judges,
+    Tuned,
+    mean_choices,
+    refitted,
+    residual_sds,
+    tuned_nearest,
+    tuned_plain,
+)
+from kcdo.automatic.problem import (
+    AutomaticFit,
+    Chosen,
+    Problem,
+    RowSystem,
+    Side,
+    discrete_floor,
+    may_combine,
+)
 from kcdo.combination import (
-    NAMES,
     Combination,
     CombinedOperator,
     combined_weights,
     marginal_tail,
 )
-from kcdo.distributions import Batch, Positivity, join
+from kcdo.distributions import Batch, MixtureBatch, Positivity, join
 from kcdo.kernels import weighted_mean_sd
 from kcdo.operators import DensityOperator
 from kcdo.parallel import blas_limit, ordered_map
@@ -74,8 +90,10 @@ def fit_chosen(
     if chosen.location is not None and chosen.residual is not None:
         located = refitted_located(problem, chosen.location, chosen.residual, rows)
     centre, spread = weighted_mean_sd(rows.Y, rows.weights)
-    plain = refitted(problem, chosen.plain, rows)
-    return CombinedOperator(plain, located, centre, spread, chosen.weights)
+    plain, nearest = refitted(problem, chosen.plain, rows), None
+    if chosen.nearest is not None:
+        nearest = refitted(problem, chosen.nearest, rows, problem.nearest_systems)
+    return CombinedOperator(plain, located, centre, spread, chosen.weights, nearest)
 
 
 def tuned_wishes(wishes: Wishes, rows: Rows, positivity: Positivity) -> Wishes:
@@ -125,7 +143,7 @@ def _fit(problem: Problem) -> AutomaticFit:
     with stage("conditional mean"):
         means = mean_choices(problem)
     located, rival = None, None
-    if wants("location_scale") or wants("residual_tail"):
+    if any(map(wants, ("location_scale", "residual_tail", "normal"))):
         with stage("location and scale"):
             located = tuned_located(problem, means)
             if not {"plain", "location_scale"} & set(problem.combination.fixed):
@@ -139,20 +157,42 @@ def _fit(problem: Problem) -> AutomaticFit:
         if _needs_marginal_tail(problem.combination, located):
             held_out["marginal_tail"] = marginal_tail(len(judged), centre, spread)
         wanted = {name: batch for name, batch in held_out.items() if wants(name)}
-        weights = combined_weights(
-            wanted, rows.Y[judged], rows.weights[judged], problem.combination
-        )
-    model = None if located is None else located.model
-    operator = CombinedOperator(plain.operator, model, centre, spread, weights)
+        weights = _weights(problem, wanted, judged)
+    nearest = None
+    if not problem.exact and len(rows) > _ALL_ROWS and wants("nearest"):
+        with stage("nearest rows"):
+            others = MixtureBatch(list(wanted.values()), np.array(list(weights.values())))
+            beside = others.pdf_pairs(rows.Y[judged])
+            nearest = tuned_nearest(problem, plain, means, Judges(judged, beside))
+            if nearest is not None:
+                wanted["nearest"] = nearest.held_out(judged)
+                weights = _weights(problem, wanted, judged)
+    operator = CombinedOperator(
+        plain.operator,
+        None if located is None else located.model,
+        centre,
+        spread,
+        weights,
+        None if nearest is None else nearest.operator,
+    )
     chosen = Chosen(
         plain.side,
         None if located is None else located.parameters,
         None if located is None else located.inner.side,
         weights,
         problem.floor,
+        None if nearest is None else nearest.side,
     )
     importances = _importances(operator, rows)
-    return AutomaticFit(operator, plain.system, importances, plain.choice.loss, chosen)
+    system = cast(RowSystem, plain.system)  # never that of the nearest rows
+    return AutomaticFit(operator, system, importances, plain.choice.loss, chosen)
+
+
+def _weights(
+    problem: Problem, held_out: dict[str, Batch], judged: NDArray[np.integer]
+) -> dict[str, float]:
+    rows = problem.rows
+    return combined_weights(held_out, rows.Y[judged], rows.weights[judged], problem.combination)
 
 
 def _needs_marginal_tail(combination: Combination, located: TunedLocated | None) -> bool:
@@ -162,7 +202,8 @@ def _needs_marginal_tail(combination: Combination, located: TunedLocated | None)
     than that of all outputs.
     """
     fixed = set(combination.fixed)
-    given = "marginal_tail" in fixed or len(fixed) == len(NAMES) - 1  # the rest goes to it
+    others = {"plain", "location_scale", "residual_tail"}
+    given = "marginal_tail" in fixed or others <= fixed  # the rest goes to it
     return given or located is None or not combination.wants("residual_tail")
 
 
@@ -178,7 +219,7 @@ def _held_out(
         return _cross_validated(problem, plain, located)
     found: dict[str, Batch] = {"plain": plain.held_out(judged)}
     if located is not None:
-        found["location_scale"], found["residual_tail"] = located.held_out(judged)
+        found |= located.held_out(judged)
     return found
 
 
@@ -188,17 +229,16 @@ def _cross_validated(problem: Problem, plain: Tuned, located: TunedLocated) -> d
     folds = _MANY_FOLDS if n <= _FEW_ROWS else _FOLDS
     fold_of = np.random.default_rng(problem.seed + 2).permutation(n) % folds
 
-    def held_out(fold: int) -> tuple[Batch, Batch, Batch]:
+    def held_out(fold: int) -> dict[str, Batch]:
         train, test = rows.take(np.flatnonzero(fold_of != fold)), rows.X[fold_of == fold]
         inner = located.inner.light_side
         there = refitted_located(problem, located.parameters, inner, train).batches(test)
-        return refitted(problem, plain.light_side, train).batch(test), *there
+        return {"plain": refitted(problem, plain.light_side, train).batch(test)} | there
 
     with blas_limit(1):
-        parts = zip(*ordered_map(held_out, range(folds), problem.wishes.n_jobs), strict=True)
+        parts = list(ordered_map(held_out, range(folds), problem.wishes.n_jobs))
     back = np.argsort(np.argsort(fold_of, kind="stable"))
-    names = "plain", "location_scale", "residual_tail"
-    return {name: join(list(part)).take(back) for name, part in zip(names, parts, strict=True)}
+    return {name: join([part[name] for part in parts]).take(back) for name in parts[0]}
 
 
 def _importances(operator: CombinedOperator, rows: Rows) -> Array:

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from kcdo.automatic.plain import Tuned, refitted, tuned_residual
 from kcdo.automatic.problem import Lowest, Problem, RowSystem, Side, search_memory
-from kcdo.combination import Located, student_tail
-from kcdo.distributions import AffineBatch, StudentTail
+from kcdo.combination import Located, located_forms
+from kcdo.distributions import Batch
 from kcdo.kernels import (
     FreeScales,
     Kernel,
@@ -50,11 +50,10 @@ class TunedLocated:
     inner: Tuned
     model: Located
 
-    def held_out(self, judged: NDArray[np.integer]) -> tuple[AffineBatch, StudentTail]:
-        """Return the leave-one-out distributions of some rows, and the tails about them."""
+    def held_out(self, judged: NDArray[np.integer]) -> dict[str, Batch]:
+        """Return the leave-one-out distributions of some rows, of each form, by name."""
         location, scale = self.residuals.location[judged], self.residuals.scale[judged]
-        density = AffineBatch(self.inner.held_out(judged), location, scale)
-        return density, student_tail(location, scale)
+        return located_forms(self.inner.held_out(judged), location, scale)
 
 
 def tuned_located(problem: Problem, means: list[MeanChoice]) -> TunedLocated:
@@ -72,8 +71,9 @@ def held_out_densities(problem: Problem, located: TunedLocated) -> Array:
     """Return densities of the form, with a little of its tail, at held-out rows of a race."""
     judged = problem.rows.sampled(problem.effort.race_rows, problem.seed)
     Y = problem.rows.Y[judged]
-    density, tail = located.held_out(judged)
-    return (1.0 - _TAIL_SHARE) * density.pdf_pairs(Y) + _TAIL_SHARE * tail.pdf_pairs(Y)
+    forms = located.held_out(judged)
+    density, tail = (forms[name].pdf_pairs(Y) for name in ("location_scale", "residual_tail"))
+    return (1.0 - _TAIL_SHARE) * density + _TAIL_SHARE * tail
 
 
 def _location_parameters(

@@ -1,12 +1,14 @@
 """One density operator: scales from some rows, α and the output filter from all."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.automatic.problem import Lowest, Problem, RowSystem, Side, search_memory
+from kcdo.automatic.problem import DensitySystem, Lowest, Problem, Side, search_memory
 from kcdo.distributions import NodeBatch, layout_of
 from kcdo.kernels import (
     DensityKernel,
@@ -28,7 +30,7 @@ from kcdo.selection import (
     planned_nodes,
     ridge_value,
 )
-from kcdo.systems import ExactSystem, Groups, effective_size
+from kcdo.systems import ExactSystem, Groups, effective_size, has_metric
 from kcdo.tuning import (
     DensityChoice,
     DensitySearch,
@@ -48,6 +50,7 @@ from kcdo.tuning import (
 )
 
 Array = NDArray[np.floating]
+Systems = Callable[[Kernel, Rows], Callable[[float], DensitySystem]]
 
 _COARSE_NODES = {1: 80, 2: 28, 3: 10}  # per axis, while the scales are learnt
 _FINE_NODES = {1: 256, 2: 56, 3: 20}
@@ -56,6 +59,16 @@ _NODES_PER_LENGTH = 3.4  # final node spacing: a quarter of the bandwidth, 1.18 
 _MOST_REPEAT = 0.5  # share of rows beyond which inputs come back as a rule
 _FEW_FACTORISATIONS = 2
 _FACTORISATIONS = 4  # of the system of all rows, in the search for α
+_NEAR_JUDGEMENTS = 6  # of the systems of near rows, which cost little
+_FIRST_NEAR_NOISE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Judges:
+    """Rows by whose held-out loss a fit to all is judged, perhaps in a mixture with other forms."""
+
+    rows: NDArray[np.integer]
+    beside: Array | None = None  # their densities at the outputs of these rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +77,7 @@ class Tuned:
 
     rows: Rows
     choice: DensityChoice
-    system: RowSystem
+    system: DensitySystem
     operator: DensityOperator
     fewer: Reconstruction  # the output side on fewer nodes, which weights of forms are found with
 
@@ -81,7 +94,7 @@ class Tuned:
     def held_out(self, judged: NDArray[np.integer]) -> NodeBatch:
         """Return the leave-one-out distributions of some rows."""
         measure, embedded = self.fewer.measure, self.fewer.embed(self.rows.Y)
-        weights = self.system.held_out_weights(judged)
+        weights: Any = self.system.held_out_weights(judged)
         values = self.fewer.reconstruct(weights @ embedded)
         marginal = self.rows.weights @ embedded
         marginal /= marginal @ measure.weights
@@ -165,7 +178,44 @@ def tuned(
     )
     choice = search.best(starts, alpha, float(np.log(length)))
     most = 1 if choice.dispensable else factorisations
-    chosen, system = _judged_on_all(problem, output, choice, most)
+    if output.fixed.alpha is None:  # α falls at least with the number of rows
+        few = min(len(rows), problem.effort.last_rows)
+        choice = replace(choice, alpha=choice.alpha * few / len(rows))
+    judges = Judges(problem.judges(problem.effort.last_rows))
+    return _settled(problem, problem.systems, output, choice, most, judges)
+
+
+def tuned_nearest(
+    problem: Problem, plain: Tuned, means: list[MeanChoice], judges: Judges
+) -> Tuned | None:
+    """Tune the operator of the rows near each query, whose metric is that of a kernel found before.
+
+    It is judged beside the other forms: what they say well it need not say. None where no kernel
+    has a metric.
+    """
+    rows = problem.rows
+    output = _Outputs(problem.wishes, rows, problem.floor)
+    alpha = output.fixed.alpha or _FIRST_NEAR_NOISE / rows.weights.sum()
+    systems, lowest = problem.nearest_systems, Lowest[Tuned]()
+    for kernel in (means[0].kernel, plain.choice.kernel):
+        if has_metric(kernel, rows.X):
+            start = replace(plain.choice, kernel=kernel, alpha=alpha, dispensable=False)
+            found = _settled(problem, systems, output, start, _NEAR_JUDGEMENTS, judges)
+            lowest.offer(found.choice.loss, found)
+    return lowest.kept
+
+
+def _settled(
+    problem: Problem,
+    systems: Systems,
+    output: "_Outputs",
+    choice: DensityChoice,
+    factorisations: int,
+    judges: Judges,
+) -> Tuned:
+    """Return the operator of all rows, its α and output filter judged by some of them."""
+    rows = output.rows
+    chosen, system = _judged_on_all(problem, systems, output, choice, factorisations, judges)
     chosen = output.above_floor(chosen)
     side = output.final(chosen)
     operator = DensityOperator.of_rows(system, side, rows.Y, problem.positivity)
@@ -186,28 +236,31 @@ def _leave(rows: Rows) -> Leave:
 
 
 def _judged_on_all(
-    problem: Problem, output: "_Outputs", choice: DensityChoice, factorisations: int
-) -> tuple[DensityChoice, RowSystem]:
+    problem: Problem,
+    systems: Systems,
+    output: "_Outputs",
+    choice: DensityChoice,
+    factorisations: int,
+    judges: Judges,
+) -> tuple[DensityChoice, DensitySystem]:
     """Return the choice with α and filter judged by held-out rows, all others in the fit."""
     rows, fixed = output.rows, output.fixed
-    judged = problem.judges(problem.effort.last_rows)
+    judged = judges.rows
     fine = output.family(choice.shape, _FINE_NODES)
-    filters = FilterSearch(rows, judged, fine, problem.loss, fixed, problem.wishes.n_jobs)
-    systems = lru_cache(maxsize=1)(lambda kernel: problem.systems(kernel, rows))
-    lowest: Lowest[tuple[DensityChoice, RowSystem]] = Lowest()
+    n_jobs = problem.wishes.n_jobs
+    filters = FilterSearch(rows, judged, fine, problem.loss, fixed, judges.beside, n_jobs)
+    of_kernel = lru_cache(maxsize=1)(lambda kernel: systems(kernel, rows))
+    lowest: Lowest[tuple[DensityChoice, DensitySystem]] = Lowest()
 
     def judge(kernel: Kernel, alpha: float) -> float:
-        system = systems(kernel)(alpha)
+        system = of_kernel(kernel)(alpha)
         start = choice if lowest.kept is None else lowest.kept[0]
         weights = system.held_out_weights(judged)
         found = filters.best(start, weights)
         return lowest.offer(found.loss, (replace(found, kernel=kernel, alpha=alpha), system))
 
-    few = min(len(rows), problem.effort.last_rows)
-    if fixed.alpha is None and few < len(rows):
-        judge_alpha = partial(judge, choice.kernel)
-        # α falls at least with the number of rows
-        search_alpha(judge_alpha, choice.alpha * few / len(rows), factorisations)
+    if fixed.alpha is None and len(rows) > problem.effort.last_rows:
+        search_alpha(partial(judge, choice.kernel), choice.alpha, factorisations)
     else:
         judge(choice.kernel, choice.alpha)
     if fixed.alpha is None and not choice.dispensable and problem.may_remember(rows):
@@ -289,7 +342,9 @@ class _Outputs:
         return np.maximum(self.floor, 1.001 * reference.realise(self.rows.Y).spacing / unit.scales)
 
 
-def refitted(problem: Problem, side: Side, rows: Rows) -> DensityOperator:
-    """Return the operator of other rows, at the same parameters."""
-    system = problem.systems(side.kernel, rows)(side.alpha)
+def refitted(
+    problem: Problem, side: Side, rows: Rows, systems: Systems | None = None
+) -> DensityOperator:
+    """Return the operator of other rows, at the same parameters; by other systems if given."""
+    system = (systems or problem.systems)(side.kernel, rows)(side.alpha)
     return DensityOperator.of_rows(system, side.output, rows.Y, problem.positivity)

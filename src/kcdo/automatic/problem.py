@@ -24,7 +24,7 @@ from kcdo.location import LocationParameters
 from kcdo.measures import UniformBox
 from kcdo.reconstruction import Reconstruction
 from kcdo.selection import Wishes
-from kcdo.systems import ExactSystem, Groups, Nystrom, NystromRows, Solver
+from kcdo.systems import ExactSystem, Groups, NearestRows, Nystrom, NystromRows, Solver
 from kcdo.tuning import (
     BalancedScore,
     Effort,
@@ -35,6 +35,7 @@ from kcdo.tuning import (
 
 Array = NDArray[np.floating]
 RowSystem = ExactSystem | NystromRows
+DensitySystem = RowSystem | NearestRows
 Kept = TypeVar("Kept")
 
 _FEW_VALUES = 200
@@ -78,6 +79,7 @@ class Chosen:
     residual: Side | None
     weights: dict[str, float]
     floor: Array
+    nearest: Side | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +133,11 @@ class Problem:
             return NystromRows(kernel, centres, rows.X, rows.weights, 1.0, n_jobs=n_jobs).with_alpha
         groups, solver = Groups.of(rows.X, rows.weights), self.solver
         return lambda alpha: ExactSystem(kernel, groups, alpha, solver, n_jobs=n_jobs)
+
+    def nearest_systems(self, kernel: Kernel, rows: Rows) -> Callable[[float], NearestRows]:
+        """Return the systems of the rows near a query, as a function of α."""
+        near = NearestRows(kernel, rows.X, rows.weights, 1.0, n_jobs=self.wishes.n_jobs)
+        return near.with_alpha
 
     def may_remember(self, rows: Rows) -> bool:
         """Whether inputs come back, so that a kernel may know them from themselves.

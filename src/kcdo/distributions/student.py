@@ -1,11 +1,11 @@
-"""Student's t: the heavy tails of a prediction."""
+"""Student's t, for the heavy tails of a prediction, and its limit, the normal distribution."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import beta, betaln, digamma, stdtr, stdtrit
+from scipy.special import beta, betaln, digamma, ndtr, ndtri, stdtr, stdtrit
 from scipy.stats import qmc
 
 from kcdo.distributions.batch import Batch, Rows
@@ -31,7 +31,7 @@ class StudentTail(Batch):
     location, scale : (Q, d)
         Scales are positive.
     dof : float
-        Above 2: the variance is scale² dof/(dof - 2).
+        Above 2: the variance is scale² dof/(dof - 2). Infinity means normal distributions.
     """
 
     location: Array
@@ -83,9 +83,8 @@ class StudentTail(Batch):
 
     def logpdf_each(self, points: Array) -> Array:
         """Log density of each distribution at its own points: no overflow, however far."""
-        t = self._standardised(points) / np.sqrt(self.dof)
-        peak = betaln(0.5, 0.5 * self.dof) + 0.5 * np.log(self.dof) + np.log(self.scale)[:, None, :]
-        return np.sum(-(self.dof + 1) * np.log(np.hypot(1.0, t)) - peak, axis=2)
+        t = self._standardised(points)
+        return np.sum(_standard_logpdf(self.dof, t) - np.log(self.scale)[:, None, :], axis=2)
 
     def cdf_each(self, points: Array) -> Array:
         """Joint cdf of each distribution at its own points."""
@@ -93,7 +92,7 @@ class StudentTail(Batch):
 
     def moments(self) -> tuple[Array, Array]:
         """Mean and covariance."""
-        variance = self.scale**2 * self.dof / (self.dof - 2)
+        variance = self.scale**2 / (1.0 - 2.0 / self.dof)
         return self.location, variance[:, :, None] * np.eye(self.dim)
 
     def quantile(self, levels: Array) -> Array:
@@ -103,7 +102,7 @@ class StudentTail(Batch):
     def sample(self, uniforms: Array) -> Array:
         """Draws by inversion."""
         inner = np.clip(uniforms[:, :, 1:], _SMALLEST_UNIFORM, 1.0 - _SMALLEST_UNIFORM)
-        return self._scaled(stdtrit(self.dof, inner))
+        return self._scaled(_standard_quantile(self.dof, inner))
 
     def quadrature(self) -> tuple[Array, Array]:
         """On a line, the trapezoid rule in asinh t: near exact; else low-discrepancy quantiles."""
@@ -122,22 +121,18 @@ class StudentTail(Batch):
 
     def entropy(self) -> Array:
         """-∫ p log p, in closed form."""
-        n = self.dof
-        one = 0.5 * (n + 1) * (digamma(0.5 * (n + 1)) - digamma(0.5 * n))
-        one += 0.5 * np.log(n) + betaln(0.5, 0.5 * n)
-        return np.sum(one + np.log(self.scale), axis=1)
+        return np.sum(_standard_entropy(self.dof) + np.log(self.scale), axis=1)
 
     def square_integral(self) -> Array:
         """∫ p², in closed form."""
-        n = self.dof
-        one = beta(0.5, n + 0.5) / (np.sqrt(n) * beta(0.5, 0.5 * n) ** 2)
-        return np.prod(one / self.scale, axis=1)
+        return np.prod(_standard_square_integral(self.dof) / self.scale, axis=1)
 
     def _standard_points(self) -> tuple[Array, Array]:
         return _line(self.dof) if self.dim == 1 else _cloud(self.dof, self.dim)
 
     def _standard_quantile(self, levels: Array) -> Array:
-        inner = stdtrit(self.dof, np.clip(levels, _SMALLEST_UNIFORM, 1.0 - _SMALLEST_UNIFORM))
+        clipped = np.clip(levels, _SMALLEST_UNIFORM, 1.0 - _SMALLEST_UNIFORM)
+        inner = _standard_quantile(self.dof, clipped)
         return np.where(levels <= 0, -np.inf, np.where(levels >= 1, np.inf, inner))
 
     def _standardised(self, points: Array) -> Array:
@@ -148,7 +143,33 @@ class StudentTail(Batch):
         return self.location[:, None, :] + self.scale[:, None, :] * t
 
 
+def _standard_logpdf(dof: float, t: Array) -> Array:
+    if np.isinf(dof):
+        return -0.5 * t * t - 0.5 * np.log(2.0 * np.pi)
+    peak = betaln(0.5, 0.5 * dof) + 0.5 * np.log(dof)
+    return -(dof + 1) * np.log(np.hypot(1.0, t / np.sqrt(dof))) - peak
+
+
+def _standard_quantile(dof: float, levels: Array) -> Array:
+    return ndtri(levels) if np.isinf(dof) else stdtrit(dof, levels)
+
+
+def _standard_entropy(dof: float) -> float:
+    if np.isinf(dof):
+        return 0.5 * float(np.log(2.0 * np.pi * np.e))
+    one = 0.5 * (dof + 1) * (digamma(0.5 * (dof + 1)) - digamma(0.5 * dof))
+    return float(one + 0.5 * np.log(dof) + betaln(0.5, 0.5 * dof))
+
+
+def _standard_square_integral(dof: float) -> float:
+    if np.isinf(dof):
+        return 0.5 / float(np.sqrt(np.pi))
+    return float(beta(0.5, dof + 0.5) / (np.sqrt(dof) * beta(0.5, 0.5 * dof) ** 2))
+
+
 def _standard_cdf(dof: float, t: Array) -> Array:
+    if np.isinf(dof):
+        return ndtr(t)
     if dof != 3.0:
         return stdtr(dof, t)
     # three degrees of freedom, the default, have a formula that is ten times faster
@@ -160,11 +181,11 @@ def _standard_cdf(dof: float, t: Array) -> Array:
 def _line(dof: float) -> tuple[Array, Array]:
     u = np.linspace(-_REACH, _REACH, _LINE_POINTS)
     t = np.sinh(u)
-    masses = np.cosh(u) * (1.0 + t * t / dof) ** (-0.5 * (dof + 1))
+    masses = np.cosh(u) * np.exp(_standard_logpdf(dof, t))
     return t[:, None], masses / masses.sum()
 
 
 @lru_cache(maxsize=8)
 def _cloud(dof: float, dim: int) -> tuple[Array, Array]:
     levels = (qmc.Sobol(dim, scramble=False).random(_CLOUD_POINTS) + 0.5 / _CLOUD_POINTS) % 1.0
-    return stdtrit(dof, levels), np.full(_CLOUD_POINTS, 1.0 / _CLOUD_POINTS)
+    return _standard_quantile(dof, levels), np.full(_CLOUD_POINTS, 1.0 / _CLOUD_POINTS)

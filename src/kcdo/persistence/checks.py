@@ -18,11 +18,11 @@ from kcdo.kernels import Kernel, OnColumns
 from kcdo.linalg import CholeskyFactor, ConjugateGradients, GridToeplitz
 from kcdo.location import LocationParameters, LocationScale, Regression, Spread
 from kcdo.measures import Grid, Scattered
-from kcdo.operators import DensityOperator, MeanOperator, _Matrix
+from kcdo.operators import DensityOperator, MeanOperator, _Matrix, _NearRows
 from kcdo.parallel import thread_count
 from kcdo.reconstruction import Reconstruction
 from kcdo.streaming import StreamPlan
-from kcdo.systems import Centres, ExactSystem, Groups, NystromSums
+from kcdo.systems import Centres, ExactSystem, Groups, NearestRows, NystromSums, has_metric
 from kcdo.systems.exact import _BlockProduct
 from kcdo.transforms import Columns
 from kcdo.validation import InputEncoder
@@ -104,6 +104,15 @@ def centres(centres: Centres) -> None:
     thread_count(centres.n_jobs)
 
 
+def nearest_rows(rows: NearestRows) -> None:
+    """Check that every row has a weight, and that the kernel says what is near."""
+    centres(rows)
+    shape(rows.row_weights, rows.n_centres)
+    need(np.all(rows.row_weights > 0) and rows.alpha > 0, "ridges that are not positive")
+    need(0 < rows.neighbours < rows.n_centres, "the number of neighbours")
+    need(has_metric(rows.kernel, rows.centres), "a kernel without a metric")
+
+
 def exact_system(system: ExactSystem) -> None:
     """Check that groups, ridge and factor are of one size."""
     centres(system)
@@ -168,11 +177,16 @@ def density_operator(operator: DensityOperator) -> None:
     need(layout.n_nodes == n_nodes and layout.dim == output.measure.dim, "layout and measure")
     if isinstance(layout, GridLayout):
         need(isinstance(output.measure, Grid), "a grid layout and scattered nodes")
+    need(isinstance(values, _NearRows) == isinstance(operator.system, NearestRows), "near rows")
     if isinstance(values, _Matrix):
         width = n_nodes if values.second is None else len(values.second)
         shape(values.first, n, width + 1)
         if values.second is not None:
             shape(values.second, None, n_nodes)
+        return
+    if isinstance(values, _NearRows):
+        need(values.output.measure.n_nodes == n_nodes, "weights")
+        shape(values.Y, n, output.measure.dim)
         return
     need(values.system.n_centres == n and values.output.measure.n_nodes == n_nodes, "weights")
     shape(values.weight_sums, n)
@@ -225,18 +239,22 @@ def combined_operator(operator: CombinedOperator) -> None:
         need(operator.located.residual.dim == d, "outputs of the forms of a combination")
     shape(operator.centre, d)
     shape(operator.spread, d)
-    form_weights(operator.weights, located=operator.located is not None)
+    if operator.nearest is not None:
+        shape(operator.nearest.system.centres, None, p)
+        need(operator.nearest.dim == d, "outputs of the forms of a combination")
+    form_weights(operator.weights, operator.located is not None, operator.nearest is not None)
     if operator.weights.get("marginal_tail", 0.0) > 0:
         need(np.all(operator.spread > 0), "a tail without width")
 
 
-def form_weights(weights: dict[str, float], *, located: bool) -> None:
+def form_weights(weights: dict[str, float], located: bool, nearest: bool) -> None:
     """Check the weights of a combination."""
     need(set(weights) <= set(NAMES), "weights of unknown forms")
     values = np.array(list(weights.values()), dtype=float)
     need(np.all(values >= 0) and abs(values.sum() - 1.0) < 1e-6, "weights that do not sum to 1")
-    for name in ("location_scale", "residual_tail"):
-        need(located or weights.get(name, 0.0) == 0.0, "the weight of a form that is missing")
+    there = dict.fromkeys(("location_scale", "residual_tail", "normal"), located)
+    for name, made in (there | {"nearest": nearest}).items():
+        need(made or weights.get(name, 0.0) == 0.0, "the weight of a form that is missing")
 
 
 def location_parameters(parameters: LocationParameters) -> None:
@@ -257,7 +275,9 @@ def chosen(chosen: Chosen) -> None:
     need((chosen.location is None) == (chosen.residual is None), "a form without its parameters")
     if chosen.residual is not None:
         need(chosen.residual.output.measure.dim == d, "outputs of the forms of a combination")
-    form_weights(chosen.weights, located=chosen.residual is not None)
+    if chosen.nearest is not None:
+        need(chosen.nearest.output.measure.dim == d, "outputs of the forms of a combination")
+    form_weights(chosen.weights, chosen.residual is not None, chosen.nearest is not None)
 
 
 def mean_operator(operator: MeanOperator) -> None:

@@ -169,6 +169,12 @@ register("Combination", combination.Combination)
 register("Groups", systems.Groups, check=checks.groups)
 register("Centres", systems.Centres, fields=_CENTRES, check=checks.centres)
 register(
+    "NearestRows",
+    systems.NearestRows,
+    fields=_CENTRES | {"row_weights": Array, "alpha": float, "neighbours": int},
+    check=checks.nearest_rows,
+)
+register(
     "ExactSystem",
     systems.ExactSystem,
     fields=_CENTRES
@@ -243,6 +249,7 @@ register("SampleEmbedding", embeddings.SampleEmbedding, check=checks.embedding)
 
 register("MatrixValues", operators._Matrix)
 register("WeightedValues", operators._Weights)
+register("NearRows", operators._NearRows)
 register("DensityOperator", operators.DensityOperator, check=checks.density_operator)
 register("MeanOperator", operators.MeanOperator, check=checks.mean_operator)
 

@@ -8,6 +8,7 @@ embedding on the nodes of a reference measure.
 
 from kcdo.systems.exact import Centres, ExactSystem, Queries
 from kcdo.systems.groups import Groups, effective_size
+from kcdo.systems.nearest import NearestRows, has_metric
 from kcdo.systems.nystrom import NystromRows, NystromSums, NystromSystem, whitened_basis
 from kcdo.systems.options import Exact, Iterative, Nystrom, Solver, automatic, may_repeat
 
@@ -19,6 +20,7 @@ __all__ = [
     "ExactSystem",
     "Groups",
     "Iterative",
+    "NearestRows",
     "Nystrom",
     "NystromRows",
     "NystromSums",
@@ -28,6 +30,7 @@ __all__ = [
     "System",
     "automatic",
     "effective_size",
+    "has_metric",
     "may_repeat",
     "whitened_basis",
 ]

@@ -40,6 +40,11 @@ class Centres:
         """Number of columns of a section."""
         return len(self.centres)
 
+    @property
+    def width(self) -> int:
+        """Numbers that a section takes."""
+        return self.n_centres
+
     def section(self, queries: Queries) -> Array:
         """Return k(x', centres), (Q, n), or its expectation for uncertain queries."""
         return self.section_with_error(queries).values

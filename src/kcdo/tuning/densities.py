@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_array, csr_matrix
 
 from kcdo.kernels import FreeScales, Kernel
 from kcdo.measures import Grid
@@ -235,6 +236,8 @@ class FilterSearch:
         What is made small.
     fixed : Fixed
         Ridges that are given.
+    beside : (n,), optional
+        Densities of another model at the rows that are judged, as in :class:`Scoring`.
     n_jobs : int, optional
         Threads; None: all cores.
     """
@@ -244,9 +247,10 @@ class FilterSearch:
     outputs: OutputFamily
     loss: Loss
     fixed: Fixed = _OPEN
+    beside: Array | None = None
     n_jobs: int | None = None
 
-    def best(self, choice: DensityChoice, weights: Array) -> DensityChoice:
+    def best(self, choice: DensityChoice, weights: Array | csr_array) -> DensityChoice:
         """Return the choice with the filter tuned to given held-out weights, (rows judged, N)."""
         start = np.append(choice.log_lengths, choice.log_ridge)
         lengths = _length_bounds(self.outputs, choice.start.least_length)
@@ -255,13 +259,14 @@ class FilterSearch:
             theta, value = minimise(self._objective(weights), start, bounds, _FILTER_STEPS)
         return replace(choice, log_lengths=theta[:-1], log_ridge=float(theta[-1]), loss=value)
 
-    def _objective(self, weights: Array) -> Objective:
+    def _objective(self, weights: Array | csr_array) -> Objective:
         """Return the loss as a function of the filter; on a grid it costs the same for any N."""
         rows, outputs = self.rows, self.outputs
         scored, row_weights = rows.Y[self.held_out], rows.weights[self.held_out]
         if self._shares is not None:
-            scoring = Scoring(outputs.measure, scored, row_weights, outputs.shape)
-            node_weights = np.asarray(weights @ self._shares)
+            scoring = Scoring(outputs.measure, scored, row_weights, outputs.shape, self.beside)
+            shared: Any = weights @ self._shares
+            node_weights = shared if isinstance(shared, np.ndarray) else shared.toarray()
             return FilterLoss(node_weights, outputs, scoring, self.loss, self.n_jobs)
         smoother = FixedSmoother(weights)
         objective = HeldOutLoss(

@@ -7,7 +7,7 @@ their own row. Each loss returns its weighted mean and dL/du.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from kcdo.measures import Grid, Measure
 Array = NDArray[np.floating]
 
 _LEAST_INTEGRAL = 1e-3
+_TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +37,15 @@ class Scoring:
         Weights of the rows.
     scales : (d,)
         Scales of the output kernel, for layouts on scattered nodes.
+    beside : (N,), optional
+        Densities of another model at the outputs: the log score is that of an even mixture with it.
     """
 
     measure: Measure
     Y: Array
     weights: Array
     scales: Array
+    beside: Array | None = None
 
     @cached_property
     def share(self) -> Array:
@@ -56,7 +60,8 @@ class Scoring:
 
     def part(self, rows: slice) -> "Scoring":
         """Return the scoring of some of the rows."""
-        return Scoring(self.measure, self.Y[rows], self.weights[rows], self.scales)
+        beside = None if self.beside is None else self.beside[rows]
+        return Scoring(self.measure, self.Y[rows], self.weights[rows], self.scales, beside)
 
     def at_outputs(self, density: Array) -> Array:
         """Return p_i(y_i), (N,)."""
@@ -83,7 +88,8 @@ class Loss(ABC):
 class LogScore(Loss):
     """-log[(1 - ε) p(y) + ε q(y)], q uniform on the range of the nodes.
 
-    ε keeps a single row that no other predicts from ruling the choice.
+    ε keeps a single row that no other predicts from ruling the choice. Beside another model q is
+    its density, and ε a half.
     """
 
     by_rows: ClassVar[bool] = True
@@ -92,11 +98,18 @@ class LogScore(Loss):
 
     def of_density(self, scoring: Scoring, density: Array) -> tuple[Array, Array]:
         """Return the loss of each row and its derivative."""
-        nodes = scoring.measure.nodes
-        wide = 1.0 / float(np.prod(np.maximum(np.ptp(nodes, axis=0), 1e-300)))
-        mixed = (1.0 - self.epsilon) * scoring.at_outputs(density) + self.epsilon * wide
-        slope = -(1.0 - self.epsilon) / mixed
-        return -np.log(mixed), scoring.readout.multiply(slope[:, None]).toarray()
+        epsilon, other = self._other(scoring)
+        mixed = (1.0 - epsilon) * scoring.at_outputs(density) + epsilon * other
+        slope = -(1.0 - epsilon) / mixed
+        pulled: Any = scoring.readout.multiply(slope[:, None])
+        return -np.log(mixed), pulled.toarray()
+
+    def _other(self, scoring: Scoring) -> tuple[float, Array]:
+        """Return ε and q at the outputs."""
+        if scoring.beside is not None:
+            return 0.5, np.maximum(scoring.beside, _TINY)
+        ranges = np.maximum(np.ptp(scoring.measure.nodes, axis=0), _TINY)
+        return self.epsilon, 1.0 / np.prod(ranges, keepdims=True)
 
 
 @dataclass(frozen=True)

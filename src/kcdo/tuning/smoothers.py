@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from kcdo.kernels import FreeScales
 from kcdo.linalg import symmetric_inverse, weighted_square
@@ -158,7 +159,7 @@ class NystromSmoother:
 class FixedSmoother:
     """Held-out predictions S @ B with given weights S (Q, N), for tuning the output side alone."""
 
-    def __init__(self, weights: Array) -> None:
+    def __init__(self, weights: Array | csr_array) -> None:
         self.weights = weights
 
     def predict(self, B: Array) -> Array:
