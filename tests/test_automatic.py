@@ -105,7 +105,7 @@ def test_several_outputs(short_searches):
     np.testing.assert_allclose(dist.mean(), [[-0.84, -1.0], [0.84, 1.0]], atol=0.35)
     assert np.isfinite(dist.logpdf([[0.0, 0.0], [1e4, -1e4]])).all()
     assert dist.marginal(1).cdf([99.0])[0, 0] == pytest.approx(1.0, abs=1e-3)
-    assert set(model.report_.weights) == {"plain", "location_scale", "residual_tail"}
+    assert set(model.report_.weights) == {"plain", "location_scale", "residual_tail", "normal"}
 
 
 # --- what is reported, and that it is the same every time
@@ -388,7 +388,7 @@ def test_a_handful_of_rows_is_fitted_by_the_rule(n):
 def test_twenty_rows_are_enough(short_searches):
     X, Y, *_ = wave(20)
     model = auto().fit(X, Y)
-    assert len(model.report_.weights) == 3
+    assert len(model.report_.weights) == 4
     assert np.isfinite(model.score(X, Y))
 
 

@@ -422,6 +422,24 @@ def test_student_in_closed_form():
         StudentTail(batch.location, batch.scale, 2.0)
 
 
+def test_infinite_degrees_of_freedom_are_normal():
+    batch = tail(1, dof=np.inf)
+    z = norm(batch.location[:, 0], batch.scale[:, 0])
+    np.testing.assert_allclose(batch.entropy(), z.entropy(), rtol=1e-12)
+    np.testing.assert_allclose(batch.moments()[1][:, 0, 0], z.var(), rtol=1e-12)
+    levels = np.array([0.001, 0.3, 0.9])
+    np.testing.assert_allclose(batch.quantile(levels)[:, :, 0].T, z.ppf(levels[:, None]))
+    points = np.array([[-3.0], [0.1], [40.0]])
+    np.testing.assert_allclose(batch.logpdf(points).T, z.logpdf(points), rtol=1e-12)
+    np.testing.assert_allclose(batch.cdf(points).T, z.cdf(points), rtol=1e-12)
+    np.testing.assert_allclose(
+        batch.square_integral(), 0.5 / np.sqrt(np.pi) / batch.scale[:, 0], rtol=1e-12
+    )
+    nearly = StudentTail(batch.location, batch.scale, 1e6)
+    for answer in ("entropy", "square_integral"):
+        np.testing.assert_allclose(getattr(batch, answer)(), getattr(nearly, answer)(), rtol=1e-4)
+
+
 def test_a_tail_makes_the_log_density_finite_beyond_the_box():
     box = on_grid((31,))
     assert np.all(np.isneginf(box.logpdf(np.array([[50.0]]))))

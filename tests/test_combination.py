@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from kcdo.combination import (
     Combination,
@@ -25,6 +26,7 @@ from kcdo.reconstruction import Reconstruction
 from kcdo.systems import ExactSystem, Groups
 
 NAMES = ("plain", "location_scale", "residual_tail", "marginal_tail")
+COMPANIONS = {"nearest": "plain", "normal": "location_scale"}
 
 # --- the option
 
@@ -55,6 +57,14 @@ def test_what_a_combination_wants():
     assert some.fixed == {"plain": 0.5, "residual_tail": 0.0}
     assert [some.wants(name) for name in NAMES] == [True, True, False, True]
     assert Combination(1, 0, 0, 0).fixed == dict(zip(NAMES, [1.0, 0.0, 0.0, 0.0], strict=True))
+
+
+@pytest.mark.parametrize(("name", "companion"), COMPANIONS.items())
+def test_a_form_is_open_where_the_one_it_goes_with_is(name, companion):
+    assert Combination().wants(name)
+    assert not Combination(**{companion: 0.5}).wants(name)
+    assert Combination(**{companion: 0.5, name: 0.2}).wants(name)
+    assert not Combination(**{name: 0.0}).wants(name)
 
 
 # --- weights
@@ -179,26 +189,31 @@ POINTS = np.linspace(-3, 3, 41)[:, None]
 
 def test_the_location_scale_form_maps_residuals_back(forms):
     _, located, X, _ = forms
-    body, tail = located.batches(X[:3])
+    made = located.batches(X[:3])
+    body, tail, normal = (made[name] for name in ("location_scale", "residual_tail", "normal"))
     location, scale = located.map(X[:3])
     inner = located.residual.batch(X[:3])
     for i in range(3):
         expected = inner.pdf((POINTS - location[i]) / scale[i])[i] / scale[i]
         np.testing.assert_allclose(body.pdf(POINTS)[i], expected, rtol=1e-8, atol=1e-12)
-    np.testing.assert_allclose(tail.moments()[0], location)
+    for form in (tail, normal):
+        np.testing.assert_allclose(form.moments()[0], location)
+        np.testing.assert_allclose(form.moments()[1][:, :, 0], scale**2)
+    expected = norm(location, scale).pdf(POINTS.T)
+    np.testing.assert_allclose(normal.pdf(POINTS), expected, rtol=1e-10, atol=1e-300)
     assert isinstance(body, AffineBatch)
 
 
 def test_the_density_is_the_mixture_of_the_forms(forms):
     plain, located, X, Y = forms
-    weights = dict(zip(NAMES, (0.4, 0.3, 0.2, 0.1), strict=True))
+    weights = dict(zip((*NAMES, "normal"), (0.3, 0.3, 0.2, 0.1, 0.1), strict=True))
     operator = combined(forms, **weights)
-    parts = [
-        plain.batch(X[:4]),
-        *located.batches(X[:4]),
-        marginal_tail(4, Y.mean(axis=0), Y.std(axis=0)),
-    ]
-    expected = sum(w * part.pdf(POINTS) for w, part in zip(weights.values(), parts, strict=True))
+    parts = {
+        "plain": plain.batch(X[:4]),
+        "marginal_tail": marginal_tail(4, Y.mean(axis=0), Y.std(axis=0)),
+        **located.batches(X[:4]),
+    }
+    expected = sum(weights[name] * part.pdf(POINTS) for name, part in parts.items())
     found = operator.batch(X[:4]).pdf(POINTS)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     assert (operator.dim, operator.signed, operator.n_jobs) == (1, False, None)
@@ -209,11 +224,11 @@ def test_one_form_alone_stays_what_it_is(forms):
     X = forms[2]
     assert isinstance(combined(forms, plain=1.0).batch(X), NodeBatch)
     alone = combined(forms, location_scale=1.0).batch(X[:2])
-    expected = forms[1].batches(X[:2])[0]
+    expected = forms[1].batches(X[:2])["location_scale"]
     np.testing.assert_allclose(alone.pdf(POINTS), expected.pdf(POINTS), rtol=1e-10)
 
 
-@pytest.mark.parametrize("form", ["location_scale", "residual_tail"])
+@pytest.mark.parametrize("form", ["location_scale", "residual_tail", "normal"])
 def test_a_sample_of_inputs_is_a_mixture_over_its_points(forms, form):
     X = forms[2]
     operator = combined(forms, **{form: 1.0})

@@ -269,6 +269,26 @@ def test_gradients_of_the_filter_alone(grid, loss):
     assert_gradient(objective, theta, step=1e-6)
 
 
+@pytest.mark.parametrize("loss", [LogScore(), BalancedScore()], ids=repr)
+def test_beside_another_model_the_score_is_that_of_an_even_mixture(loss):
+    grid = measures()["line"]
+    rng = np.random.default_rng(3)
+    family = OutputFamily(grid, Gaussian(), np.array([0.8]), Tikhonov())
+    weights, Y = rng.dirichlet(np.ones(grid.n_nodes), size=5), outputs(1, 5)
+    beside = rng.uniform(0.0, 0.5, 5)
+    scoring = Scoring(grid, Y, np.ones(5), family.shape, beside)
+    objective = FilterLoss(weights, family, scoring, loss)
+    theta = np.array([-0.9, -1.0])
+    assert_gradient(objective, theta, step=1e-6)
+    density, _ = positive_density(grid, family.binned(theta[:1], theta[1]).densities(weights))
+    expected = -np.mean(np.log(0.5 * scoring.at_outputs(density) + 0.5 * beside))
+    if loss == BalancedScore():
+        crps = CrpsLoss().of_density(scoring, density)[0]
+        expected += np.log(np.mean(crps))
+    assert objective(theta)[0] == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_array_equal(scoring.part(slice(1, 3)).beside, beside[1:3])
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize(
     ("where", "losses"),

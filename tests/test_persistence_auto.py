@@ -57,6 +57,16 @@ def on_centres():
     return kcdo.ConditionalDensityOperator(solver=kcdo.Nystrom(20)).fit(X, Y), X, Y
 
 
+def nearest_rows():
+    """More rows than are judged one by one, on centres: a form of near rows too."""
+    rng = np.random.default_rng(3)
+    X = np.c_[rng.uniform(0.0, 40.0, 2100), rng.uniform(0.0, 24.0, 2100)]
+    Y = np.sin(9.0 * X[:, 0]) + 0.1 * rng.standard_normal(2100)
+    kernel = kcdo.Matern(2.0).on([0]) * kcdo.Periodic(24.0, 9.0).on([1])
+    solver = kcdo.Nystrom(20, choice="uniform")
+    return kcdo.ConditionalDensityOperator(kernel, solver=solver).fit(X, Y), X[:50], Y[:50]
+
+
 def plain_alone():
     X, Y = data(30)
     kernel = Automatic().on([0]) * kcdo.Laplace(2.0).on([1])
@@ -74,6 +84,7 @@ MODELS = [
     two_outputs_of_a_frame,
     bounded,
     on_centres,
+    nearest_rows,
     plain_alone,
     a_handful_of_rows,
 ]
@@ -156,6 +167,7 @@ def test_a_file_tells_weights_and_importances(whole_file):
         "plain",
         "location_scale",
         "residual_tail",
+        "normal",
     }
     assert sum(report["weights"].values()) == pytest.approx(1.0)
     assert list(report["importances"]) == ["0", "1"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from kcdo.kernels import (
     Adapter,
@@ -43,6 +44,7 @@ from kcdo.tuning import (
     search_mean,
     shortest_length,
 )
+from kcdo.tuning.densities import share_beside
 from tests.differences import assert_gradient
 
 FREE = FreeScales(Matern(smoothness=2.5), 2)
@@ -316,6 +318,25 @@ def tuned():
         return objective(np.append(free.log_scales_of(choice.kernel), tail))[0]
 
     return rows, family, search, loss_of
+
+
+def test_beside_a_rival_that_says_it_all_the_search_ends(tuned):
+    rows, _, search, _ = tuned
+    starts = [(Gaussian(), Gaussian((2.0, 2.0))), (Gaussian(), Gaussian((1.0, 1.0)))]
+    assert not search(starts).dispensable
+    assert not search(starts, rival=np.full(len(rows), 1e-3)).dispensable
+    early = search(starts, rival=np.full(len(rows), 50.0))
+    assert early.dispensable
+    assert early.loss > search(starts).loss  # fewer steps
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_the_share_beside_a_rival_is_that_of_the_likeliest_mixture(share):
+    rng = np.random.default_rng(0)
+    y = np.where(rng.uniform(size=4000) < share, rng.normal(size=4000), rng.normal(4.0, 1.0, 4000))
+    own, rival = norm.pdf(y), norm.pdf(y, 4.0)
+    assert share_beside(own, rival, np.ones(4000)) == pytest.approx(share, abs=0.03)
+    assert share_beside(own, rival, (y > 2).astype(float)) < 0.1
 
 
 def test_a_density_search_lowers_the_held_out_loss(tuned):

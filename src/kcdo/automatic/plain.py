@@ -197,7 +197,8 @@ def tuned_nearest(
     output = _Outputs(problem.wishes, rows, problem.floor)
     alpha = output.fixed.alpha or _FIRST_NEAR_NOISE / rows.weights.sum()
     systems, lowest = problem.nearest_systems, Lowest[Tuned]()
-    for kernel in (means[0].kernel, plain.choice.kernel):
+    found_before = means[0].kernel, plain.choice.kernel
+    for kernel in found_before[: 1 if found_before[0] == found_before[1] else 2]:
         if has_metric(kernel, rows.X):
             start = replace(plain.choice, kernel=kernel, alpha=alpha, dispensable=False)
             found = _settled(problem, systems, output, start, _NEAR_JUDGEMENTS, judges)

@@ -109,7 +109,7 @@ def nearest_rows(rows: NearestRows) -> None:
     centres(rows)
     shape(rows.row_weights, rows.n_centres)
     need(np.all(rows.row_weights > 0) and rows.alpha > 0, "ridges that are not positive")
-    need(0 < rows.neighbours < rows.n_centres, "the number of neighbours")
+    need(0 < rows.neighbours <= rows.n_centres, "the number of neighbours")
     need(has_metric(rows.kernel, rows.centres), "a kernel without a metric")
 
 

@@ -64,7 +64,7 @@ class NearestRows(Centres):
     ) -> None:
         super().__init__(kernel, X, n_jobs)
         self.row_weights, self.alpha = weights, alpha
-        self.neighbours = min(neighbours, len(X) - 1)
+        self.neighbours = min(neighbours, len(X))
 
     def with_alpha(self, alpha: float) -> "NearestRows":
         """Return the systems of the same rows with another α."""
@@ -91,7 +91,7 @@ class NearestRows(Centres):
     def held_out_weights(self, rows: NDArray[np.integer]) -> csr_array:
         """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows."""
         queries = self.centres[rows]
-        places = self._nearest(queries, self.neighbours + 1)
+        places = self._nearest(queries, min(self.neighbours + 1, self.n_centres))
         itself = places == rows[:, None]
         itself[~itself.any(axis=1), -1] = True  # many rows coincide: the last one goes
         return self._weights(queries, places[~itself].reshape(len(rows), -1))

@@ -270,7 +270,13 @@ class FilterSearch:
             return FilterLoss(node_weights, outputs, scoring, self.loss, self.n_jobs)
         smoother = FixedSmoother(weights)
         objective = HeldOutLoss(
-            lambda log_scales, alpha: smoother, outputs, rows.Y, row_weights, self.loss, scored
+            lambda log_scales, alpha: smoother,
+            outputs,
+            rows.Y,
+            row_weights,
+            self.loss,
+            scored,
+            self.beside,
         )
 
         def of_filter(theta: Array) -> tuple[float, Array]:

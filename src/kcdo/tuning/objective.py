@@ -37,6 +37,8 @@ class HeldOutLoss:
         What is made small.
     scored : (Q, d), optional
         Outputs of the rows that it predicts, where these are not all.
+    beside : (Q,), optional
+        As in :class:`Scoring`.
     """
 
     smoother: Callable[[Array, float], Smoother]
@@ -45,6 +47,7 @@ class HeldOutLoss:
     weights: Array
     loss: Loss
     scored: Array | None = None
+    beside: Array | None = None
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """Return L(θ) and its gradient."""
@@ -82,7 +85,8 @@ class HeldOutLoss:
     def scoring(self) -> Scoring:
         """Where the held-out densities are scored, whatever the parameters."""
         Y = self.Y if self.scored is None else self.scored
-        return Scoring(self.outputs.measure, Y, self.weights, self.outputs.shape)
+        outputs = self.outputs
+        return Scoring(outputs.measure, Y, self.weights, outputs.shape, self.beside)
 
 
 @dataclass(frozen=True, eq=False)
