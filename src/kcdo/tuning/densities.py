@@ -256,7 +256,8 @@ class FilterSearch:
         lengths = _length_bounds(self.outputs, choice.start.least_length)
         bounds = [*lengths, _bounds_of(self.fixed.ridge, _RIDGE_RANGE)]
         with blas_limit(1):
-            theta, value = minimise(self._objective(weights), start, bounds, _FILTER_STEPS)
+            objective = self._objective(weights)
+            theta, value = minimise(objective, start, bounds, _FILTER_STEPS, GOOD_ENOUGH)
         return replace(choice, log_lengths=theta[:-1], log_ridge=float(theta[-1]), loss=value)
 
     def _objective(self, weights: Array | csr_array) -> Objective:
