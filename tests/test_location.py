@@ -134,8 +134,18 @@ def test_varying_noise_is_believed_as_far_as_the_residuals_vary(steepness, share
     logs = rng.normal(size=(400, 2))
     squared = np.exp(steepness * logs) * rng.normal(size=(400, 2)) ** 2
     squared[0] = 1e6  # one outlier does not decide
-    found = _believed_share(logs, squared, np.ones(400))
+    found = _believed_share(logs, squared, np.ones(400), 3)
     np.testing.assert_allclose(found, share, atol=0.25)
+
+
+def test_a_gain_of_chance_is_not_believed():
+    """Noise that hardly varies gains a little: less than the scales it took to find it."""
+    rng = np.random.default_rng(6)
+    logs = 0.3 * rng.normal(size=(400, 1))
+    squared = np.exp(logs) * rng.normal(size=(400, 1)) ** 2
+    assert _believed_share(logs, squared, np.ones(400), 0)[0] > 0.0
+    assert _believed_share(logs, squared, np.ones(400), 11)[0] == 0.0
+    assert _believed_share(logs, squared, np.full(400, 30.0), 11)[0] > 0.0  # of many rows it is
 
 
 def test_a_floor_of_the_scale():

@@ -185,25 +185,28 @@ def _varying_noise(
     others = np.setdiff1d(np.arange(len(X)), chosen)
     if len(others):
         held_out[others] = regression(X[others])
-    believed = _believed_share(held_out, squared, weights)
+    believed = _believed_share(held_out, squared, weights, X.shape[-1] + 1)
     shrunk = replace(
         regression, coefficients=believed * regression.coefficients, offset=believed * offset
     )
     return shrunk, believed * held_out
 
 
-def _believed_share(log_noise: Array, squared: Array, weights: Array) -> Array:
+def _believed_share(log_noise: Array, squared: Array, weights: Array, n_parameters: int) -> Array:
     """Return the share c of each held-out log noise g that makes the residuals likeliest, (d,).
 
     -2 log likelihood / N = mean(c g) + log mean(r² e^{-cg}), with the factor of all variances at
-    its best; where the noise does not vary, g is but noise itself.
+    its best. Where the noise does not vary, g is but noise itself, whose scales were chosen to fit
+    these rows: it must gain the two units for each that Akaike's criterion asks for.
     """
+    price = 2.0 * n_parameters / weights.sum()
     counted = _counted(squared, weights)
     losses = []
     for share in _SHARES:
         squares = np.average(counted * np.exp(-share * log_noise), axis=0, weights=weights)
         mean = np.average(share * log_noise, axis=0, weights=weights)
-        losses.append(mean + np.log(np.maximum(squares, _LEAST_SIGNAL)))  # all may be 0
+        loss = mean + np.log(np.maximum(squares, _LEAST_SIGNAL))  # all may be 0
+        losses.append(loss + price * (share > 0))
     return np.array(_SHARES)[np.argmin(losses, axis=0)]
 
 

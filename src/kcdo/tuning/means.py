@@ -17,7 +17,6 @@ Array = NDArray[np.floating]
 Likelihoods = Callable[[Kernel], tuple[MarginalLikelihood, Bounds]]
 
 _NOISE_RANGE = (-16.0, 3.0)  # of its logarithm
-_NOT_FAR = 0.05  # nats per row
 _FIRST_NOISES = (0.05, 1e-4)  # the likelihood has one optimum with noise, and one without
 
 
@@ -50,10 +49,9 @@ def search_mean(
     found = [first[0], *_searched_means(few, others, effort.race_steps, effort)]
     found.sort(key=lambda choice: choice.loss)
     if min(len(rows), effort.rows) > effort.race_rows:
-        # also from the other noise, if it is not far behind: more rows may show less of it
+        # also from the other noise: more rows may show less of it
         more = _likelihoods(rows, effort.rows, least_noise, seed)
-        close = [choice for choice in first[1:] if choice.loss < first[0].loss + _NOT_FAR]
-        thetas = [found[0].theta, *(choice.theta for choice in close)]
+        thetas = [found[0].theta, *(choice.theta for choice in first[1:])]
         again = [(found[0].template, theta) for theta in thetas]
         found[0] = _searched_means(more, again, effort.steps, effort, GOOD_ENOUGH)[0]
     return found
