@@ -141,7 +141,7 @@ def test_varying_noise_is_believed_as_far_as_the_residuals_vary(steepness, share
 def test_a_gain_of_chance_is_not_believed():
     """Noise that hardly varies gains a little: less than the scales it took to find it."""
     rng = np.random.default_rng(6)
-    logs = 0.3 * rng.normal(size=(400, 1))
+    logs = 0.2 * rng.normal(size=(400, 1))
     squared = np.exp(logs) * rng.normal(size=(400, 1)) ** 2
     assert _believed_share(logs, squared, np.ones(400), 0)[0] > 0.0
     assert _believed_share(logs, squared, np.ones(400), 11)[0] == 0.0
