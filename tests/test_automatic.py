@@ -546,6 +546,30 @@ def test_of_many_rows_few_learn_and_some_judge(solver):
     assert np.abs(location[:, 0] - 2 * np.sin(X[:, 0])).mean() < 0.2
 
 
+def test_a_plain_form_that_adds_nothing_is_not_refined(monkeypatch):
+    effort = Effort(30, 40, 60, held_out=30, judged_entries=0, race_steps=6, steps=5)
+    problem = problem_of(120, effort=effort)
+    made = []
+    systems = type(problem).systems
+
+    def counted(self, kernel, rows):
+        of_alpha = systems(self, kernel, rows)
+        return lambda alpha: made.append(alpha) or of_alpha(alpha)
+
+    monkeypatch.setattr(type(problem), "systems", counted)
+    means = mean_choices(problem)
+    sds = residual_sds(means[0], problem)
+    early = tuned_plain(problem, means, sds, rival=np.full(30, 1e3))
+    assert early.choice.dispensable
+    assert len(made) == 1  # α is scaled to all rows and judged once
+    assert made[0] < 0.5  # from 30 rows to 120
+    made.clear()
+    refined = tuned_plain(problem, means, sds, rival=np.full(30, 1e-9))
+    assert not refined.choice.dispensable
+    assert len(made) > 1
+    assert np.isfinite(early.operator.masses(problem.rows.X)).all()
+
+
 @pytest.mark.parametrize("d", [1, 2])
 def test_held_out_densities_of_the_plain_form_are_those_of_a_refit(d):
     problem = problem_of(30, effort=Effort(steps=2), d=d)

@@ -517,3 +517,10 @@ def test_weighted_mean_sd(rng):
     np.testing.assert_allclose(sd**2, weights @ (X - mean) ** 2 / weights.sum(), rtol=1e-12)
     _, sd = weighted_mean_sd(np.full((7, 1), 0.1))
     assert sd == 0
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+@pytest.mark.parametrize("smoothness", [0.5, 1.5, 2.5])
+def test_matern_vanishes_at_distances_that_overflow(smoothness):
+    kernel = Matern(1.0, smoothness=smoothness)
+    assert np.all(kernel([[1e200], [1e20]], [[0.0]]) == 0.0)

@@ -1,5 +1,7 @@
 """Model files of automatic fits: every form of a combination, what was chosen, and bounds."""
 
+from functools import lru_cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -57,6 +59,7 @@ def on_centres():
     return kcdo.ConditionalDensityOperator(solver=kcdo.Nystrom(20)).fit(X, Y), X, Y
 
 
+@lru_cache(maxsize=1)
 def nearest_rows():
     """More rows than are judged one by one, on centres: a form of near rows too."""
     rng = np.random.default_rng(3)
@@ -280,6 +283,32 @@ def shift(tree, place):
 )
 def test_forged_metadata(edit, message, whole_file, path):
     forge(whole_file, path, edit)
+    with pytest.raises(kcdo.ModelFileError, match=message):
+        kcdo.load(path)
+
+
+def with_another_output(metadata):
+    """Let near rows have the output side of the plain form."""
+    fields = records(metadata, "NearRows")[0]
+    sides = [i for i, r in enumerate(metadata["objects"]) if r["class"] == "Reconstruction"]
+    fields["output"] = {"$ref": next(i for i in sides if i != fields["output"]["$ref"])}
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (with_field("NearestRows", "alpha", {"$float": "inf"}), "ridges that are not positive"),
+        (with_field("NearestRows", "neighbours", 0), "the number of neighbours"),
+        (with_field("NearestRows", "neighbours", 2101), "the number of neighbours"),
+        (with_field("CombinedOperator", "nearest", None), "a form that is missing"),
+        (with_field("Chosen", "nearest", None), "a form that is missing"),
+        (with_another_output, "two output sides"),
+    ],
+)
+def test_forged_near_rows(edit, message, path):
+    model, *_ = nearest_rows()
+    model.save(path)
+    forge(path, path, edit)
     with pytest.raises(kcdo.ModelFileError, match=message):
         kcdo.load(path)
 

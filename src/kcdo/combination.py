@@ -1,4 +1,4 @@
-"""Combine rather than choose: plain, location-scale and heavy-tailed densities in one mixture."""
+"""Combine rather than choose: densities of several forms in one mixture."""
 
 from dataclasses import dataclass, fields
 
@@ -43,8 +43,8 @@ class Combination:
         the other weights are given and sum to less than 1.
     nearest : float, optional
         The conditional density operator of the rows next to each query, for more rows than an
-        exact system holds: its centres do not follow what varies between neighbours. None, with
-        a plain weight that is given: 0.
+        exact system holds: Nyström centres do not follow what varies between neighbours. None,
+        with a plain weight that is given: 0. With fewer rows its weight goes to the others.
     normal : float, optional
         A normal distribution about the location: the shape of residuals that few rows do not
         tell from it. None, with a location-scale weight that is given: 0.
@@ -208,7 +208,7 @@ class CombinedOperator:
             made["plain"] = self.plain.batch(queries)
         if self.located is not None:
             made |= self._located(queries)
-        if self.nearest is not None:
+        if self.nearest is not None and self._weight("nearest") > 0:
             made["nearest"] = self._nearest(queries)
         if self._weight("marginal_tail") > 0:
             made["marginal_tail"] = marginal_tail(len(queries), self.centre, self.spread)
@@ -247,7 +247,7 @@ class CombinedOperator:
         if not isinstance(queries, GaussianInput | SampleInput):
             return self.located.batches(queries)
         points, weights = _points_of(queries)  # (S, Q, p), (Q, S)
-        each = [self.located.batches(queries) for queries in points]
+        each = [self.located.batches(point) for point in points]
         return {
             name: MixtureBatch([forms[name] for forms in each], weights)
             for name in each[0]

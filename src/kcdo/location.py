@@ -35,6 +35,7 @@ class LocationParameters:
     noise: float
     noise_kernel: Kernel | None = None
     noise_of_noise: float = 1.0
+    noise_scales: int = 0  # scales of the noise kernel that were chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +186,7 @@ def _varying_noise(
     others = np.setdiff1d(np.arange(len(X)), chosen)
     if len(others):
         held_out[others] = regression(X[others])
-    believed = _believed_share(held_out, squared, weights, X.shape[-1] + 1)
+    believed = _believed_share(held_out, squared, weights, parameters.noise_scales + 1)
     shrunk = replace(
         regression, coefficients=believed * regression.coefficients, offset=believed * offset
     )

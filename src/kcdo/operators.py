@@ -33,6 +33,7 @@ from kcdo.systems import (
     NystromSums,
     NystromSystem,
     Queries,
+    rows_used,
 )
 from kcdo.transforms import Transform
 
@@ -111,7 +112,8 @@ class DensityOperator:
             return cls.exact(system, output, Y, positivity)
         if isinstance(system, NearestRows):
             marginal = output.combine(system.row_weights[None], Y)[0]
-            return cls._made(system, output, _NearRows(output, Y.copy()), marginal, positivity)
+            values = _NearRows(output, Y.copy())
+            return cls._made(system.bare(), output, values, marginal, positivity)
         embedded = np.hstack([output.embed(Y), np.ones((len(Y), 1))])
         solved = system.coefficients(embedded)
         marginal = system.row_weights @ embedded[:, :-1]
@@ -260,18 +262,18 @@ class _NearRows:
     def __call__(self, section: Any) -> tuple[Array, Array]:
         embedded = np.empty((section.shape[0], self.output.measure.n_nodes))
         for start in range(0, len(embedded), _NEAR_QUERIES):
-            block = section[start : start + _NEAR_QUERIES]
-            rows, places = np.unique(block.indices, return_inverse=True)
-            few = csr_array((block.data, places, block.indptr), (block.shape[0], len(rows)))
-            embedded[start : start + _NEAR_QUERIES] = self._embedded(few, self.Y[rows])
+            block = slice(start, start + _NEAR_QUERIES)
+            embedded[block] = self._embedded(section[block])
         return self.output.reconstruct(embedded), section.sum(axis=1)
 
-    def _embedded(self, weights: csr_array, Y: Array) -> Array:
+    def _embedded(self, weights: csr_array) -> Array:
+        if self.output.measure.dim > 1 and isinstance(self.output.measure, Grid):
+            places = weights.indices.reshape(weights.shape[0], -1)  # as many for each query
+            return self.output.combine_each(weights.data.reshape(places.shape), self.Y[places])
+        rows, few = rows_used(weights)
         if self.output.near_width is not None:
-            return (weights @ self.output.near_embeddings(Y)).toarray()
-        if self.output.measure.dim == 1:
-            return weights @ self.output.embed(Y)
-        return self.output.combine(weights.toarray(), Y)
+            return (few @ self.output.near_embeddings(self.Y[rows])).toarray()
+        return few @ self.output.embed(self.Y[rows])
 
 
 def node_masses(

@@ -153,6 +153,21 @@ class Reconstruction:
             out += np.swapaxes(left, 1, 2).reshape(-1, len(right)) @ right
         return out.reshape(len(weights), -1)
 
+    def combine_each(self, weights: Array, Y: Array) -> Array:
+        """Return Σ_j w_qj ℓ(y_qj, ·), (Q, M), of outputs (Q, k, d) that each query has to itself.
+
+        On a product grid one small product of axes for each query.
+        """
+        q, k, d = Y.shape
+        factors = self._axis_embeddings(Y.reshape(-1, d)) if d > 1 else None
+        if factors is None:
+            embedded = self.embed(Y.reshape(-1, d)).reshape(q, k, -1)
+            return np.einsum("qk,qkm->qm", weights, embedded)
+        first, right, *others = (factor.reshape(q, k, -1) for factor in factors)
+        for factor in others:
+            right = (right[:, :, :, None] * factor[:, :, None, :]).reshape(q, k, -1)
+        return np.matmul(np.swapaxes(weights[:, :, None] * first, 1, 2), right).reshape(q, -1)
+
     def reconstruct(self, embeddings: Array) -> Array:
         """Return u(Z) = D^{-1/2} g(S) D^{1/2} μ(Z) for each row μ(Z) of (k, M)."""
         if isinstance(self.measure, Grid):  # equal weights cancel

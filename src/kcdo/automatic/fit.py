@@ -37,6 +37,7 @@ from kcdo.combination import (
     marginal_tail,
 )
 from kcdo.distributions import Batch, MixtureBatch, Positivity, join
+from kcdo.errors import InvalidInputError
 from kcdo.kernels import weighted_mean_sd
 from kcdo.operators import DensityOperator
 from kcdo.parallel import blas_limit, ordered_map
@@ -157,16 +158,21 @@ def _fit(problem: Problem) -> AutomaticFit:
         if _needs_marginal_tail(problem.combination, located):
             held_out["marginal_tail"] = marginal_tail(len(judged), centre, spread)
         wanted = {name: batch for name, batch in held_out.items() if wants(name)}
-        weights = _weights(problem, wanted, judged)
+        weights = _weights(problem, wanted, judged) if wanted else {}
     nearest = None
     if not problem.exact and len(rows) > _ALL_ROWS and wants("nearest"):
         with stage("nearest rows"):
-            others = MixtureBatch(list(wanted.values()), np.array(list(weights.values())))
-            beside = others.pdf_pairs(rows.Y[judged])
-            nearest = tuned_nearest(problem, plain, means, Judges(judged, beside))
+            nearest = tuned_nearest(
+                problem, plain, means, _judges(problem, judged, wanted, weights)
+            )
             if nearest is not None:
                 wanted["nearest"] = nearest.held_out(judged)
                 weights = _weights(problem, wanted, judged)
+    if not wanted:
+        raise InvalidInputError(
+            "Combination: all weight is on the nearest rows, which are a form for more than "
+            f"{_ALL_ROWS} rows on Nyström centres, with kernels of scaled columns."
+        )
     operator = CombinedOperator(
         plain.operator,
         None if located is None else located.model,
@@ -186,6 +192,21 @@ def _fit(problem: Problem) -> AutomaticFit:
     importances = _importances(operator, rows)
     system = cast(RowSystem, plain.system)  # never that of the nearest rows
     return AutomaticFit(operator, system, importances, plain.choice.loss, chosen)
+
+
+def _judges(
+    problem: Problem,
+    judged: NDArray[np.integer],
+    others: dict[str, Batch],
+    weights: dict[str, float],
+) -> Judges:
+    """Return rows that judge one more form, in a mixture with the others."""
+    if not others:
+        return Judges(judged)
+    mixture = MixtureBatch(list(others.values()), np.array([weights[name] for name in others]))
+    some = np.linspace(0, len(judged) - 1, min(len(judged), problem.effort.held_out)).astype(int)
+    beside = mixture.take(some).pdf_pairs(problem.rows.Y[judged[some]])
+    return Judges(judged[some], beside)
 
 
 def _weights(

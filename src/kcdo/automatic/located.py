@@ -138,7 +138,8 @@ def _with_varying_noise(
     if problem.may_remember(some):
         search_memory(judge, choice.kernel, choice.noise, lowest.loss)
     kernel, noise = lowest.best()
-    return replace(parameters, noise_kernel=kernel, noise_of_noise=noise)
+    n_scales = len(FreeScales(best.template, rows.X.shape[-1]))
+    return replace(parameters, noise_kernel=kernel, noise_of_noise=noise, noise_scales=n_scales)
 
 
 def _tuned_residual(problem: Problem, means: list[MeanChoice], residuals: Residuals) -> Tuned:

@@ -30,7 +30,14 @@ from kcdo.selection import (
     planned_nodes,
     ridge_value,
 )
-from kcdo.systems import ExactSystem, Groups, effective_size, has_metric
+from kcdo.systems import (
+    ExactSystem,
+    Groups,
+    NearestRows,
+    effective_size,
+    has_metric,
+    rows_used,
+)
 from kcdo.tuning import (
     DensityChoice,
     DensitySearch,
@@ -93,13 +100,17 @@ class Tuned:
 
     def held_out(self, judged: NDArray[np.integer]) -> NodeBatch:
         """Return the leave-one-out distributions of some rows."""
-        measure, embedded = self.fewer.measure, self.fewer.embed(self.rows.Y)
+        measure, Y = self.fewer.measure, self.rows.Y
         weights: Any = self.system.held_out_weights(judged)
-        values = self.fewer.reconstruct(weights @ embedded)
-        marginal = self.rows.weights @ embedded
+        sums = weights.sum(axis=1)
+        if isinstance(self.system, NearestRows):
+            used, weights = rows_used(weights)
+            Y = Y[used]
+        values = self.fewer.reconstruct(weights @ self.fewer.embed(Y))
+        marginal = self.fewer.combine(self.rows.weights[None], self.rows.Y)[0]
         marginal /= marginal @ measure.weights
         positivity = self.operator.positivity
-        masses = node_masses(values, weights.sum(axis=1), measure, marginal, positivity)
+        masses = node_masses(values, sums, measure, marginal, positivity)
         return NodeBatch(layout_of(measure, self.fewer.kernel.scales), masses)
 
 
@@ -179,8 +190,9 @@ def tuned(
     choice = search.best(starts, alpha, float(np.log(length)))
     most = 1 if choice.dispensable else factorisations
     if output.fixed.alpha is None:  # α falls at least with the number of rows
-        few = min(len(rows), problem.effort.last_rows)
-        choice = replace(choice, alpha=choice.alpha * few / len(rows))
+        effort = problem.effort
+        few = effort.race_rows if choice.dispensable else effort.last_rows
+        choice = replace(choice, alpha=choice.alpha * min(few / len(rows), 1.0))
     judges = Judges(problem.judges(problem.effort.last_rows))
     return _settled(problem, problem.systems, output, choice, most, judges)
 
@@ -197,8 +209,8 @@ def tuned_nearest(
     output = _Outputs(problem.wishes, rows, problem.floor)
     alpha = output.fixed.alpha or _FIRST_NEAR_NOISE / rows.weights.sum()
     systems, lowest = problem.nearest_systems, Lowest[Tuned]()
-    found_before = means[0].kernel, plain.choice.kernel
-    for kernel in found_before[: 1 if found_before[0] == found_before[1] else 2]:
+    kernels = [means[0].kernel, plain.choice.kernel]
+    for kernel in kernels[: 1 if kernels[0] == kernels[1] else 2]:
         if has_metric(kernel, rows.X):
             start = replace(plain.choice, kernel=kernel, alpha=alpha, dispensable=False)
             found = _settled(problem, systems, output, start, _NEAR_JUDGEMENTS, judges)

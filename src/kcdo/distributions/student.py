@@ -24,7 +24,7 @@ _SMALLEST_UNIFORM = 2.0**-54
 class StudentTail(Batch):
     """Independent outputs y_i = location_i + scale_i t_i with t of ``dof`` degrees of freedom.
 
-    The log density is finite everywhere.
+    The log density is finite everywhere, but for that of the normal limit, which falls to -∞.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class StudentTail(Batch):
         return self._at_shared(points, lambda batch, each: batch.logpdf_each(each))
 
     def logpdf_each(self, points: Array) -> Array:
-        """Log density of each distribution at its own points: no overflow, however far."""
+        """Log density of each distribution at its own points: of Student finite, however far."""
         t = self._standardised(points)
         return np.sum(_standard_logpdf(self.dof, t) - np.log(self.scale)[:, None, :], axis=2)
 
@@ -145,7 +145,8 @@ class StudentTail(Batch):
 
 def _standard_logpdf(dof: float, t: Array) -> Array:
     if np.isinf(dof):
-        return -0.5 * t * t - 0.5 * np.log(2.0 * np.pi)
+        with np.errstate(over="ignore"):  # beyond 1e154 the square is infinite
+            return -0.5 * t * t - 0.5 * np.log(2.0 * np.pi)
     peak = betaln(0.5, 0.5 * dof) + 0.5 * np.log(dof)
     return -(dof + 1) * np.log(np.hypot(1.0, t / np.sqrt(dof))) - peak
 

@@ -347,6 +347,7 @@ class ConditionalDensityOperator(StreamedFits):
             n_samples,
             time.perf_counter() - started,
             None if plan is None else plan.bins,
+            operator.nbytes,
         )
         self._operator = operator
 

@@ -71,8 +71,9 @@ class FitReport:
         n_samples: int,
         seconds: float,
         bins: OutputBins | None,
+        nbytes: int,
     ) -> "FitReport":
-        """Read the report off a solved system and the operator it gave."""
+        """Read the report off a solved system and the operator it gave, and the model's memory."""
         output = operator.output
         solver = system.factor
         return cls(
@@ -90,7 +91,7 @@ class FitReport:
             iterations=solver.iterations if isinstance(solver, ConjugateGradients) else 0,
             residual=solver.residual if isinstance(solver, ConjugateGradients) else 0.0,
             binning_error=0.0 if bins is None else bins.error,
-            memory=solver.nbytes + operator.nbytes,
+            memory=solver.nbytes + nbytes,
             seconds=seconds,
             condition=system.condition(),
         )

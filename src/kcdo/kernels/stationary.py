@@ -12,6 +12,7 @@ from kcdo.errors import InvalidInputError
 from kcdo.inputs import GaussianInput
 from kcdo.kernels.base import Array, Scale, ScaledKernel, checked_scale, per_column
 
+_NOTHING_LEFT = 1e4  # the exponential of minus this is 0
 _DIRECT_COLUMNS = 3  # up to here differences are cheaper than, and as fast as, a matrix product
 
 _FAR_APART = 1e4  # half squared norms, in scales, up to which a matrix product keeps 1e-11
@@ -174,6 +175,7 @@ class Matern(ScaledKernel):
         if self.smoothness == 0.5:
             np.negative(t, out=t)
             return np.exp(t, out=t)
+        np.minimum(t, _NOTHING_LEFT, out=t)  # infinity times 0 is not a number
         polynomial = t + 1.0
         if self.smoothness == 2.5:
             polynomial += t * t / 3.0

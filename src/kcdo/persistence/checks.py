@@ -22,7 +22,15 @@ from kcdo.operators import DensityOperator, MeanOperator, _Matrix, _NearRows
 from kcdo.parallel import thread_count
 from kcdo.reconstruction import Reconstruction
 from kcdo.streaming import StreamPlan
-from kcdo.systems import Centres, ExactSystem, Groups, NearestRows, NystromSums, has_metric
+from kcdo.systems import (
+    Centres,
+    ExactSystem,
+    Groups,
+    NearestRows,
+    NystromSums,
+    has_metric,
+    metric_coordinates,
+)
 from kcdo.systems.exact import _BlockProduct
 from kcdo.transforms import Columns
 from kcdo.validation import InputEncoder
@@ -108,9 +116,11 @@ def nearest_rows(rows: NearestRows) -> None:
     """Check that every row has a weight, and that the kernel says what is near."""
     centres(rows)
     shape(rows.row_weights, rows.n_centres)
-    need(np.all(rows.row_weights > 0) and rows.alpha > 0, "ridges that are not positive")
+    need(np.all(rows.row_weights > 0) and 0 < rows.alpha < np.inf, "ridges that are not positive")
     need(0 < rows.neighbours <= rows.n_centres, "the number of neighbours")
     need(has_metric(rows.kernel, rows.centres), "a kernel without a metric")
+    coordinates = metric_coordinates(rows.kernel, rows.centres)
+    need(np.isfinite(coordinates).all(), "inputs that are infinitely far apart")
 
 
 def exact_system(system: ExactSystem) -> None:
@@ -185,7 +195,7 @@ def density_operator(operator: DensityOperator) -> None:
             shape(values.second, None, n_nodes)
         return
     if isinstance(values, _NearRows):
-        need(values.output.measure.n_nodes == n_nodes, "weights")
+        need(values.output is output, "two output sides")
         shape(values.Y, n, output.measure.dim)
         return
     need(values.system.n_centres == n and values.output.measure.n_nodes == n_nodes, "weights")

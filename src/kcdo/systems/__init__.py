@@ -8,7 +8,7 @@ embedding on the nodes of a reference measure.
 
 from kcdo.systems.exact import Centres, ExactSystem, Queries
 from kcdo.systems.groups import Groups, effective_size
-from kcdo.systems.nearest import NearestRows, has_metric
+from kcdo.systems.nearest import NearestRows, has_metric, metric_coordinates, rows_used
 from kcdo.systems.nystrom import NystromRows, NystromSums, NystromSystem, whitened_basis
 from kcdo.systems.options import Exact, Iterative, Nystrom, Solver, automatic, may_repeat
 
@@ -32,5 +32,7 @@ __all__ = [
     "effective_size",
     "has_metric",
     "may_repeat",
+    "metric_coordinates",
+    "rows_used",
     "whitened_basis",
 ]

@@ -8,6 +8,7 @@ them. Here the section is the weights themselves, a sparse matrix: prediction = 
 
 from copy import copy
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ from kcdo.systems.exact import Centres, Queries
 Array = NDArray[np.floating]
 
 NEIGHBOURS = 64
+_TREE_COORDINATES = 16  # of more, a tree looks at nearly every point
+_FURTHEST = 1e150  # its square is finite
+_IRRATIONALS = np.sqrt([2.0, 3.0, 5.0, 7.0]) % 1.0
 _BLOCK_ELEMENTS = 1 << 20
 _JITTER = 1e-10  # rows may coincide
 
@@ -50,8 +54,6 @@ class NearestRows(Centres):
     -0.9589
     """
 
-    method = "nearest"
-
     def __init__(
         self,
         kernel: Kernel,
@@ -66,15 +68,20 @@ class NearestRows(Centres):
         self.row_weights, self.alpha = weights, alpha
         self.neighbours = min(neighbours, len(X))
 
+    def __getstate__(self) -> dict[str, Any]:
+        # what finds neighbours is made again when needed: it does not travel with the model
+        return {name: value for name, value in self.__dict__.items() if name != "_finder"}
+
     def with_alpha(self, alpha: float) -> "NearestRows":
-        """Return the systems of the same rows with another α."""
+        """Return the systems of the same rows with another α; neighbours are found once."""
         other = copy(self)
-        other.alpha = alpha
+        other.alpha, other._finder = alpha, self._finder
         return other
 
     def bare(self) -> "NearestRows":
-        """Return itself: predictions need all of it."""
-        return self
+        """Return the systems with rows of their own, which predictions need."""
+        X, weights = self.centres.copy(), self.row_weights.copy()
+        return NearestRows(self.kernel, X, weights, self.alpha, self.neighbours, n_jobs=self.n_jobs)
 
     @property
     def width(self) -> int:
@@ -85,21 +92,14 @@ class NearestRows(Centres):
         """Return the embedding weights w(x'), a sparse (Q, N)."""
         if isinstance(queries, GaussianInput | SampleInput):
             raise InvalidInputError("only points have neighbours: take points of uncertain inputs.")
-        places = self._nearest(queries, self.neighbours)
+        coordinates = metric_coordinates(self.kernel, queries)
+        places = self._finder.nearest(coordinates, self.neighbours, self.n_jobs)
         return Expectation(self._weights(queries, places), 0.0)  # type: ignore[arg-type]
 
     def held_out_weights(self, rows: NDArray[np.integer]) -> csr_array:
         """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows."""
-        queries = self.centres[rows]
-        places = self._nearest(queries, min(self.neighbours + 1, self.n_centres))
-        itself = places == rows[:, None]
-        itself[~itself.any(axis=1), -1] = True  # many rows coincide: the last one goes
-        return self._weights(queries, places[~itself].reshape(len(rows), -1))
-
-    def _nearest(self, queries: NDArray, count: int) -> NDArray[np.integer]:
-        """Return the places of the rows nearest to each query, (Q, count)."""
-        _, places = self._tree.query(metric_coordinates(self.kernel, queries), count)
-        return np.reshape(places, (len(queries), count))
+        places = self._finder.nearest_others(rows, self.neighbours, self.n_jobs)
+        return self._weights(self.centres[rows], places)
 
     def _weights(self, queries: NDArray, places: NDArray[np.integer]) -> csr_array:
         values = np.empty(places.shape)
@@ -134,8 +134,53 @@ class NearestRows(Centres):
         return values.reshape(differences.shape[:-1])
 
     @cached_property
-    def _tree(self) -> KDTree:
-        return KDTree(metric_coordinates(self.kernel, self.centres))
+    def _finder(self) -> "_Finder":
+        return _Finder(metric_coordinates(self.kernel, self.centres))
+
+
+class _Finder:
+    """Finds the nearest of some points: by a tree, or, of many coordinates, by all distances."""
+
+    def __init__(self, points: Array) -> None:
+        self._points = points
+        self._asked: tuple[bytes, NDArray[np.integer]] | None = None
+        if points.shape[1] <= _TREE_COORDINATES:
+            self._tree: KDTree | None = KDTree(points)
+            return
+        from sklearn.neighbors import NearestNeighbors  # a long import, for wide data alone
+
+        self._tree, self._brute = None, NearestNeighbors(algorithm="brute").fit(points)
+
+    def nearest(self, queries: Array, count: int, n_jobs: int | None) -> NDArray[np.integer]:
+        """Return the places of the points nearest to each query, (Q, count)."""
+        if self._tree is None:
+            return self._brute.kneighbors(queries, count, return_distance=False)
+        tree, out = self._tree, np.empty((len(queries), count), dtype=np.intp)
+
+        def fill(part: slice) -> None:
+            out[part] = np.reshape(tree.query(queries[part], count)[1], (-1, count))
+
+        run_threaded(fill, [slice(s, s + 256) for s in range(0, len(queries), 256)], n_jobs)
+        return out
+
+    def nearest_others(
+        self, rows: NDArray[np.integer], count: int, n_jobs: int | None
+    ) -> NDArray[np.integer]:
+        """Return the points nearest to some of them, but for each itself; the last are kept."""
+        if self._asked is None or self._asked[0] != rows.tobytes():
+            more = min(count + 1, len(self._points))
+            places = self.nearest(self._points[rows], more, n_jobs)
+            itself = places == rows[:, None]
+            itself[~itself.any(axis=1), -1] = True  # many points coincide: the last one goes
+            self._asked = rows.tobytes(), places[~itself].reshape(len(rows), -1)
+        return self._asked[1]
+
+
+def rows_used(weights: csr_array) -> tuple[NDArray[np.integer], csr_array]:
+    """Return the rows that have weights, and the weights of these alone."""
+    rows, places = np.unique(weights.indices, return_inverse=True)
+    shape = weights.shape[0], len(rows)
+    return rows, csr_array((weights.data, places, weights.indptr), shape=shape)
 
 
 def has_metric(kernel: Kernel, X: NDArray) -> bool:
@@ -149,7 +194,8 @@ def has_metric(kernel: Kernel, X: NDArray) -> bool:
 def metric_coordinates(kernel: Kernel, X: NDArray) -> Array:
     """Return coordinates whose distance says how near rows are to a kernel of scaled columns.
 
-    A phase lies on its circle; categories lie apart, no nearer than exp(-1/s) says.
+    A phase lies on its circle. Two categories are about as far apart as exp(-1/s) says, whichever
+    two they are: points of several circles, at angles that no code shares.
     """
     columns = []
     for part, inside in leaves(kernel, range(X.shape[1])):
@@ -160,7 +206,11 @@ def metric_coordinates(kernel: Kernel, X: NDArray) -> Array:
             angles = values / radii
             columns += [radii / scales * np.cos(angles), radii / scales * np.sin(angles)]
         elif isinstance(part, Categorical):
-            columns.append(values * np.sqrt(2.0 / scales))
+            radii = 1.0 / np.sqrt(len(_IRRATIONALS) * scales)
+            for turns in _IRRATIONALS:
+                angles = 2.0 * np.pi * turns * values
+                columns += [radii * np.cos(angles), radii * np.sin(angles)]
         else:
-            columns.append(values / scales)
-    return np.hstack(columns)
+            with np.errstate(over="ignore"):  # it is clipped
+                columns.append(values / scales)
+    return np.clip(np.hstack(columns), -_FURTHEST, _FURTHEST)

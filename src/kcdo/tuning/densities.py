@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, csr_matrix
 from kcdo.kernels import FreeScales, Kernel
 from kcdo.measures import Grid
 from kcdo.parallel import blas_limit, ordered_map
-from kcdo.systems import Groups
+from kcdo.systems import Groups, rows_used
 from kcdo.tuning.descent import (
     ALPHA_RANGE,
     GOOD_ENOUGH,
@@ -139,11 +139,11 @@ class DensitySearch:
         if n_starts == 1:
             yield 1, effort.race_rows, effort.race_steps, 0.0
         else:
-            half = 2 * effort.race_steps // 3
-            yield n_starts, effort.race_rows, half, 0.0
-            yield _LEADERS[0], effort.race_rows, half, 0.0
+            steps = 2 * effort.race_steps // 3
+            yield n_starts, effort.race_rows, steps, 0.0
+            yield _LEADERS[0], effort.race_rows, steps, 0.0
             if n > effort.race_rows:
-                yield _LEADERS[1], effort.rows, half, GOOD_ENOUGH
+                yield _LEADERS[1], effort.rows, steps, GOOD_ENOUGH
         if n_starts > 1 or min(n, effort.last_rows) > effort.race_rows:
             yield 1, effort.last_rows, effort.steps, GOOD_ENOUGH
 
@@ -269,11 +269,15 @@ class FilterSearch:
             shared: Any = weights @ self._shares
             node_weights = shared if isinstance(shared, np.ndarray) else shared.toarray()
             return FilterLoss(node_weights, outputs, scoring, self.loss, self.n_jobs)
+        Y = rows.Y
+        if isinstance(weights, csr_array):
+            used, weights = rows_used(weights)
+            Y = Y[used]
         smoother = FixedSmoother(weights)
         objective = HeldOutLoss(
             lambda log_scales, alpha: smoother,
             outputs,
-            rows.Y,
+            Y,
             row_weights,
             self.loss,
             scored,
