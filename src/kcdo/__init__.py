@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         Product,
         Remembering,
         Sum,
+        Warped,
         with_median_scales,
     )
     from kcdo.linalg import IteratedTikhonov, PrintedForm, SpectralCutoff, Tikhonov
@@ -122,6 +123,7 @@ _HOMES = {
         "Product",
         "Remembering",
         "Sum",
+        "Warped",
         "with_median_scales",
     ),
     "linalg": ("IteratedTikhonov", "PrintedForm", "SpectralCutoff", "Tikhonov"),
@@ -203,6 +205,7 @@ __all__ = [
     "SupportWarning",
     "Tikhonov",
     "UniformBox",
+    "Warped",
     "__version__",
     "conformalize",
     "finite_sample_bound",

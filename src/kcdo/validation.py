@@ -21,6 +21,7 @@ from kcdo.kernels import (
     Product,
     Remembering,
     Sum,
+    Warped,
     leaves,
 )
 
@@ -71,7 +72,7 @@ def default_kernel(X: Any) -> Kernel:
 
 def with_positions(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
     """Return the kernel with column names turned into positions."""
-    if isinstance(kernel, Remembering):
+    if isinstance(kernel, Remembering | Warped):
         return replace(kernel, kernel=with_positions(kernel.kernel, names))
     if isinstance(kernel, Product | Sum):
         return type(kernel)(tuple(with_positions(k, names) for k in kernel.kernels))

@@ -15,6 +15,7 @@ from kcdo.kernels import (
     FreeScales,
     Gaussian,
     Kernel,
+    warped,
     weighted_mean_sd,
     with_median_scales,
     with_output_sds,
@@ -115,9 +116,19 @@ class Tuned:
 
 
 def mean_choices(problem: Problem) -> list[MeanChoice]:
-    """Return kernels of the conditional mean, one of each family, the likeliest first."""
-    templates = families(problem.wishes.kernel_x)
-    return search_mean(templates, problem.rows, problem.effort, problem.least_noise, problem.seed)
+    """Return kernels of the conditional mean, one of each family, the likeliest first.
+
+    If inputs have long tails, both as they are and with these drawn in.
+    """
+    rows, kernel = problem.rows, problem.wishes.kernel_x
+    kernels = [kernel]
+    if rows.X.dtype != object and (drawn_in := warped(kernel, rows.X)) != kernel:
+        kernels.append(drawn_in)
+    found = [
+        search_mean(families(each), rows, problem.effort, problem.least_noise, problem.seed)
+        for each in kernels
+    ]
+    return min(found, key=lambda choices: choices[0].loss)
 
 
 def residual_sds(choice: MeanChoice, problem: Problem) -> Array:

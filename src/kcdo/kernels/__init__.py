@@ -9,6 +9,7 @@ from kcdo.kernels.gram import cross_gram, gram, lower_gram
 from kcdo.kernels.memory import Remembering
 from kcdo.kernels.scales import median_scales, weighted_mean_sd, weighted_median, with_median_scales
 from kcdo.kernels.stationary import Automatic, Categorical, Gaussian, Laplace, Matern, Periodic
+from kcdo.kernels.warped import Warped, after_warps, warped, without_warps
 
 __all__ = [
     "Adapter",
@@ -26,6 +27,8 @@ __all__ = [
     "Remembering",
     "ScaledKernel",
     "Sum",
+    "Warped",
+    "after_warps",
     "as_kernel",
     "cross_gram",
     "expectation",
@@ -34,8 +37,10 @@ __all__ = [
     "leaves",
     "lower_gram",
     "median_scales",
+    "warped",
     "weighted_mean_sd",
     "weighted_median",
     "with_median_scales",
     "with_output_sds",
+    "without_warps",
 ]

@@ -20,6 +20,7 @@ from kcdo.kernels.stationary import (
     Periodic,
     scaled_squared_distances,
 )
+from kcdo.kernels.warped import Warped
 
 Pullback = Callable[[Array], list[float]]
 
@@ -69,9 +70,9 @@ class FreeScales:
 
 
 def _columns(kernel: Kernel, columns: Sequence[int]) -> Iterator[int]:
-    if isinstance(kernel, Remembering):
-        kernel = kernel.kernel
-    if isinstance(kernel, Product | Sum):
+    if isinstance(kernel, Remembering | Warped):
+        yield from _columns(kernel.kernel, columns)
+    elif isinstance(kernel, Product | Sum):
         for part in kernel.kernels:
             yield from _columns(part, columns)
     elif isinstance(kernel, OnColumns):
@@ -81,7 +82,7 @@ def _columns(kernel: Kernel, columns: Sequence[int]) -> Iterator[int]:
 
 
 def _filled(kernel: Kernel, scales: Iterator[float], p: int) -> Kernel:
-    if isinstance(kernel, Remembering):
+    if isinstance(kernel, Remembering | Warped):
         return replace(kernel, kernel=_filled(kernel.kernel, scales, p))
     if isinstance(kernel, Product | Sum):
         return type(kernel)(tuple(_filled(part, scales, p) for part in kernel.kernels))
@@ -93,10 +94,10 @@ def _filled(kernel: Kernel, scales: Iterator[float], p: int) -> Kernel:
 
 
 def _read(template: Kernel, kernel: Kernel, p: int) -> Iterator[float]:
-    if isinstance(template, Remembering):
-        assert isinstance(kernel, Remembering)
-        template, kernel = template.kernel, kernel.kernel
-    if isinstance(template, Product | Sum):
+    if isinstance(template, Remembering | Warped):
+        assert isinstance(kernel, Remembering | Warped)
+        yield from _read(template.kernel, kernel.kernel, p)
+    elif isinstance(template, Product | Sum):
         assert isinstance(kernel, Product | Sum)
         for inner, part in zip(template.kernels, kernel.kernels, strict=True):
             yield from _read(inner, part, p)
@@ -114,6 +115,9 @@ def _gram(template: Kernel, kernel: Kernel, A: NDArray, B: NDArray) -> tuple[Arr
         _, pull = _gram(template.kernel, kernel.kernel, A, B)
         rest = 1.0 - kernel.share
         return kernel.block(A, B), lambda W: pull(rest * W)
+    if isinstance(template, Warped):
+        assert isinstance(kernel, Warped)
+        return _gram(template.kernel, kernel.kernel, template.flat(A), template.flat(B))
     if isinstance(template, Product | Sum):
         assert isinstance(kernel, Product | Sum)
         parts = [_gram(t, k, A, B) for t, k in zip(template.kernels, kernel.kernels, strict=True)]

@@ -10,6 +10,7 @@ from kcdo.errors import InvalidInputError
 from kcdo.kernels.base import Array, Kernel, OnColumns, Product, ScaledKernel, Sum
 from kcdo.kernels.memory import Remembering
 from kcdo.kernels.stationary import Categorical, Laplace, Periodic
+from kcdo.kernels.warped import Warped
 
 _MEDIAN_ROWS = 1000  # pairs of this many rows settle a median to about 1 %
 
@@ -38,6 +39,9 @@ def with_median_scales(
         return OnColumns(inner, kernel.columns)
     if isinstance(kernel, Remembering):
         return replace(kernel, kernel=with_median_scales(kernel.kernel, X, weights, seed=seed))
+    if isinstance(kernel, Warped):
+        inner = with_median_scales(kernel.kernel, kernel.flat(X), weights, seed=seed)
+        return replace(kernel, kernel=inner)
     if isinstance(kernel, Product | Sum):
         return type(kernel)(
             tuple(with_median_scales(k, X, weights, seed=seed) for k in kernel.kernels)

@@ -119,7 +119,7 @@ def nearest_rows(rows: NearestRows) -> None:
     need(np.all(rows.row_weights > 0) and 0 < rows.alpha < np.inf, "ridges that are not positive")
     need(0 < rows.neighbours <= rows.n_centres, "the number of neighbours")
     need(has_metric(rows.kernel, rows.centres), "a kernel without a metric")
-    coordinates = metric_coordinates(rows.kernel, rows.centres)
+    coordinates = metric_coordinates(rows._inner, rows._points)
     need(np.isfinite(coordinates).all(), "inputs that are infinitely far apart")
 
 

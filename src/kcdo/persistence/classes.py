@@ -142,7 +142,7 @@ def _register_sklearn_kernels() -> None:
 
 for _name in (
     *("Automatic", "Gaussian", "Laplace", "Matern", "Periodic", "Categorical", "Product", "Sum"),
-    "Remembering",
+    *("Remembering", "Warped"),
 ):
     register(_name, getattr(kernels, _name))
 register("OnColumns", kernels.OnColumns, check=checks.on_columns)

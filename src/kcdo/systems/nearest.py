@@ -17,7 +17,15 @@ from scipy.spatial import KDTree
 
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import Expectation, GaussianInput, SampleInput
-from kcdo.kernels import Categorical, Kernel, Periodic, ScaledKernel, leaves
+from kcdo.kernels import (
+    Categorical,
+    Kernel,
+    Periodic,
+    ScaledKernel,
+    after_warps,
+    leaves,
+    without_warps,
+)
 from kcdo.parallel import run_threaded
 from kcdo.systems.exact import Centres, Queries
 
@@ -70,7 +78,8 @@ class NearestRows(Centres):
 
     def __getstate__(self) -> dict[str, Any]:
         # what finds neighbours is made again when needed: it does not travel with the model
-        return {name: value for name, value in self.__dict__.items() if name != "_finder"}
+        found_again = ("_finder", "_points", "_inner")
+        return {name: value for name, value in self.__dict__.items() if name not in found_again}
 
     def with_alpha(self, alpha: float) -> "NearestRows":
         """Return the systems of the same rows with another α; neighbours are found once."""
@@ -92,14 +101,15 @@ class NearestRows(Centres):
         """Return the embedding weights w(x'), a sparse (Q, N)."""
         if isinstance(queries, GaussianInput | SampleInput):
             raise InvalidInputError("only points have neighbours: take points of uncertain inputs.")
-        coordinates = metric_coordinates(self.kernel, queries)
+        queries = after_warps(self.kernel, queries)
+        coordinates = metric_coordinates(self._inner, queries)
         places = self._finder.nearest(coordinates, self.neighbours, self.n_jobs)
         return Expectation(self._weights(queries, places), 0.0)  # type: ignore[arg-type]
 
     def held_out_weights(self, rows: NDArray[np.integer]) -> csr_array:
         """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows."""
         places = self._finder.nearest_others(rows, self.neighbours, self.n_jobs)
-        return self._weights(self.centres[rows], places)
+        return self._weights(self._points[rows], places)
 
     def _weights(self, queries: NDArray, places: NDArray[np.integer]) -> csr_array:
         values = np.empty(places.shape)
@@ -116,7 +126,7 @@ class NearestRows(Centres):
 
     def _solved(self, queries: NDArray, places: NDArray[np.integer]) -> Array:
         """Return the weights of the given rows, (Q, k): one batch of small systems."""
-        points = self.centres[places]
+        points = self._points[places]
         k = places.shape[1]
         i, j = np.tril_indices(k, -1)
         matrix = np.empty((len(queries), k, k))
@@ -130,12 +140,21 @@ class NearestRows(Centres):
     def _at(self, differences: Array) -> Array:
         """Return k(x, x') from x - x', (..., p) -> (...)."""
         flat = differences.reshape(-1, differences.shape[-1])
-        values = self.kernel.block(flat, np.zeros((1, flat.shape[1])))
+        values = self._inner.block(flat, np.zeros((1, flat.shape[1])))
         return values.reshape(differences.shape[:-1])
 
     @cached_property
+    def _inner(self) -> Kernel:
+        return without_warps(self.kernel)
+
+    @cached_property
+    def _points(self) -> Array:
+        """The rows after all warps, where the kernel depends on differences alone."""
+        return after_warps(self.kernel, self.centres)
+
+    @cached_property
     def _finder(self) -> "_Finder":
-        return _Finder(metric_coordinates(self.kernel, self.centres))
+        return _Finder(metric_coordinates(self._inner, self._points))
 
 
 class _Finder:
@@ -185,10 +204,12 @@ def rows_used(weights: csr_array) -> tuple[NDArray[np.integer], csr_array]:
 
 def has_metric(kernel: Kernel, X: NDArray) -> bool:
     """Whether the scales of a kernel say which rows are near one another."""
-    if X.dtype == object or not kernel.stationary:
+    if X.dtype == object or not without_warps(kernel).stationary:
         return False
-    parts = [part for part, _ in leaves(kernel, range(X.shape[1]))]
-    return all(isinstance(part, ScaledKernel) for part in parts)
+    parts = list(leaves(kernel, range(X.shape[1])))
+    seen = [column for _, columns in parts for column in columns]
+    once = len(set(seen)) == len(seen) or without_warps(kernel) == kernel
+    return once and all(isinstance(part, ScaledKernel) for part, _ in parts)
 
 
 def metric_coordinates(kernel: Kernel, X: NDArray) -> Array:

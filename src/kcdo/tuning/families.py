@@ -12,6 +12,7 @@ from kcdo.kernels import (
     Product,
     Remembering,
     Sum,
+    Warped,
 )
 
 FAMILIES: tuple[Kernel, ...] = (
@@ -32,7 +33,7 @@ def families(template: Kernel) -> list[Kernel]:
 def _with_family(kernel: Kernel, family: Kernel) -> Kernel:
     if isinstance(kernel, Product | Sum):
         return type(kernel)(tuple(_with_family(part, family) for part in kernel.kernels))
-    if isinstance(kernel, Remembering):
+    if isinstance(kernel, Remembering | Warped):
         return replace(kernel, kernel=_with_family(kernel.kernel, family))
     if isinstance(kernel, OnColumns):
         return OnColumns(_with_family(kernel.kernel, family), kernel.columns)

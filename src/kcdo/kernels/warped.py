@@ -1,0 +1,149 @@
+"""A kernel of inputs whose long tails are drawn in."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.errors import InvalidInputError
+from kcdo.kernels.base import Array, Kernel, OnColumns, Product, Sum, Wrapper, checked_part
+from kcdo.kernels.memory import Remembering
+from kcdo.kernels.stationary import Automatic
+
+_SKEWED = 0.35  # of the deciles, from where a column has a long tail
+_LEAST_VALUES = 10
+
+
+@dataclass(frozen=True)
+class Warped(Wrapper):
+    """k(T(x), T(x')) with T(x) = asinh((x - origin) / width) on some columns.
+
+    Near the origin T is linear, far from it logarithmic: incomes and populations differ by
+    factors, not by sums. Scales are those of T(x).
+
+    Parameters
+    ----------
+    kernel : Kernel
+        k.
+    columns : tuple of int
+        The columns that T acts on; the others stay.
+    origins, widths : tuple of float
+        One for each of these columns; widths are positive.
+
+    Examples
+    --------
+    >>> from kcdo import Gaussian
+    >>> kernel = Warped(Gaussian(1.0), (0,), (0.0,), (1.0,))
+    >>> kernel([[100.0]], [[200.0], [1000.0]]).round(3)
+    array([[0.786, 0.071]])
+    """
+
+    columns: tuple[int, ...]
+    origins: tuple[float, ...]
+    widths: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        checked_part(self.kernel, "Warped")
+        if not len(self.columns) == len(self.origins) == len(self.widths):
+            raise InvalidInputError("Warped: columns, origins and widths must be as many.")
+        if not (np.isfinite(self.origins).all() and np.isfinite(self.widths).all()):
+            raise InvalidInputError("Warped: origins and widths must be finite.")
+        if not all(width > 0 for width in self.widths):
+            raise InvalidInputError(f"Warped: widths must be positive; got {self.widths!r}.")
+
+    @property
+    def stationary(self) -> bool:  # type: ignore[override]
+        """Differences of inputs do not tell those of T."""
+        return False
+
+    def flat(self, X: Array) -> Array:
+        """Return T(x) of every row."""
+        out = X.copy()
+        for column, origin, width in zip(self.columns, self.origins, self.widths, strict=True):
+            if not -X.shape[1] <= column < X.shape[1]:
+                raise InvalidInputError(
+                    f"a kernel warps column {column}, but the data have {X.shape[1]} columns."
+                )
+            out[:, column] = np.arcsinh((X[:, column] - origin) / width)
+        return out
+
+    def inner_kernels(self, columns: Sequence[int]) -> list[tuple[Kernel, list[int]]]:
+        """Return the inner kernel with all columns."""
+        return [(self.kernel, list(columns))]
+
+    def block(self, A: Array, B: Array) -> Array:
+        """Return one block of kernel values."""
+        return self.kernel.block(self.flat(A), self.flat(B))
+
+    def filler(self, B: Array) -> Callable[[Array, Array], None]:
+        """Return a function (A, out) that writes k(A, B) into ``out``."""
+        inner = self.kernel.filler(self.flat(B))
+
+        def fill(A: Array, out: Array) -> None:
+            inner(self.flat(A), out)
+
+        return fill
+
+    def diag(self, A: Array) -> Array:
+        """Return k(a_i, a_i)."""
+        return self.kernel.diag(self.flat(A))
+
+
+def warped(kernel: Kernel, X: NDArray) -> Kernel:
+    """Return the kernel with its :class:`Automatic` parts warped where columns have a long tail."""
+    if isinstance(kernel, Product | Sum):
+        return type(kernel)(tuple(warped(part, X) for part in kernel.kernels))
+    if isinstance(kernel, Remembering):
+        return replace(kernel, kernel=warped(kernel.kernel, X))
+    if isinstance(kernel, OnColumns):
+        return OnColumns(warped(kernel.kernel, X[:, kernel.indices(X.shape[1])]), kernel.columns)
+    if not isinstance(kernel, Automatic) or kernel.fitted:
+        return kernel
+    found = {j: tail for j in range(X.shape[1]) if (tail := _tail(X[:, j])) is not None}
+    if not found:
+        return kernel
+    origins, widths = zip(*found.values(), strict=True)
+    return Warped(kernel, tuple(found), origins, widths)
+
+
+def _tail(values: Array) -> tuple[float, float] | None:
+    """Return where the long tail of a column begins and how wide its body is; None without one.
+
+    The tail is seen in the deciles: (q₉ + q₁ - 2 q₅) / (q₉ - q₁), 0 for symmetric columns.
+    """
+    if len(np.unique(values)) < _LEAST_VALUES:
+        return None
+    least, q1, quarter, q5, upper, q9, most = np.quantile(
+        values, [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0]
+    )
+    skewness = (q9 + q1 - 2.0 * q5) / (q9 - q1) if q9 > q1 else 0.0
+    if abs(skewness) < _SKEWED:
+        return None
+    origin, width = (least, quarter - least) if skewness > 0 else (most, most - upper)
+    return (float(origin), float(width)) if width > 0 else None
+
+
+def without_warps(kernel: Kernel) -> Kernel:
+    """Return the kernel of the columns after all warps."""
+    if isinstance(kernel, Warped):
+        return without_warps(kernel.kernel)
+    if isinstance(kernel, Product | Sum):
+        return type(kernel)(tuple(without_warps(part) for part in kernel.kernels))
+    if isinstance(kernel, OnColumns):
+        return OnColumns(without_warps(kernel.kernel), kernel.columns)
+    return kernel
+
+
+def after_warps(kernel: Kernel, X: Array) -> Array:
+    """Return the inputs after all warps of a kernel, each column of which one part sees at most."""
+    if isinstance(kernel, Warped):
+        return after_warps(kernel.kernel, kernel.flat(X))
+    if isinstance(kernel, Product | Sum):
+        for part in kernel.kernels:
+            X = after_warps(part, X)
+    elif isinstance(kernel, OnColumns):
+        columns = kernel.indices(X.shape[1])
+        X = X.copy()
+        X[:, columns] = after_warps(kernel.kernel, X[:, columns])
+    return X
