@@ -19,9 +19,11 @@ from kcdo.kernels import (
     after_warps,
     cross_gram,
     warped,
+    warped_columns,
     with_median_scales,
     without_warps,
 )
+from kcdo.reports.sections import _scales
 from kcdo.systems import NearestRows, has_metric
 from kcdo.tuning import families
 from tests.differences import assert_gradient
@@ -100,6 +102,16 @@ def test_only_automatic_parts_are_warped():
     assert all(isinstance(each.kernels[0].kernel, Warped) for each in made)
     remembering = warped(Remembering(Automatic(), 0.2), X[:, 1:2])
     assert isinstance(remembering.kernel, Warped)
+
+
+def test_a_report_says_which_scales_are_of_drawn_in_columns():
+    kernel = Gaussian(2.0).on([1]) * Warped(Matern((3.0, 4.0)), (1,), (0.0,), (1.0,)).on([0, 2])
+    assert list(warped_columns(kernel, range(3))) == [2]
+    assert _scales(kernel, 3) == [
+        "Matern, scale 3",
+        "Gaussian, scale 2",
+        "Matern, scale 4 of its asinh",
+    ]
 
 
 def test_columns_of_ties_have_no_tail():

@@ -9,7 +9,7 @@ from kcdo.kernels.gram import cross_gram, gram, lower_gram
 from kcdo.kernels.memory import Remembering
 from kcdo.kernels.scales import median_scales, weighted_mean_sd, weighted_median, with_median_scales
 from kcdo.kernels.stationary import Automatic, Categorical, Gaussian, Laplace, Matern, Periodic
-from kcdo.kernels.warped import Warped, after_warps, warped, without_warps
+from kcdo.kernels.warped import Warped, after_warps, warped, warped_columns, without_warps
 
 __all__ = [
     "Adapter",
@@ -38,6 +38,7 @@ __all__ = [
     "lower_gram",
     "median_scales",
     "warped",
+    "warped_columns",
     "weighted_mean_sd",
     "weighted_median",
     "with_median_scales",

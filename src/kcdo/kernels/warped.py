@@ -1,6 +1,6 @@
 """A kernel of inputs whose long tails are drawn in."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -122,6 +122,14 @@ def _tail(values: Array) -> tuple[float, float] | None:
         return None
     origin, width = (least, quarter - least) if skewness > 0 else (most, most - upper)
     return (float(origin), float(width)) if width > 0 else None
+
+
+def warped_columns(kernel: Kernel, columns: Sequence[int]) -> Iterator[int]:
+    """Yield those of the columns that a kernel, or a part of it, warps."""
+    if isinstance(kernel, Warped):
+        yield from (columns[column] for column in kernel.columns)
+    for part, inside in kernel.inner_kernels(columns):
+        yield from warped_columns(part, inside)
 
 
 def without_warps(kernel: Kernel) -> Kernel:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.kernels import Kernel, leaves
+from kcdo.kernels import Kernel, leaves, warped_columns
 from kcdo.reports.accuracy import LEVELS, Accuracy, OutputAccuracy
 from kcdo.reports.columns import Column
 from kcdo.reports.figures import calibration_curve, column_histogram, pit_histogram
@@ -208,10 +208,15 @@ def _table(head: str, lines: Sequence[str], name: str) -> str:
 def _scales(kernel: Kernel, p: int) -> list[str]:
     """Return the kernels that act on each column, with their scales."""
     found: list[list[str]] = [[] for _ in range(p)]
+    drawn_in = set(warped_columns(kernel, range(p)))
     for leaf, columns in leaves(kernel, list(range(p))):
         name = type(leaf).__name__
         scales = getattr(leaf, "scales", None)
         texts = [f"{name}, scale {number(s)}" for s in scales(len(columns))] if scales else []
+        texts = [
+            f"{text} of its asinh" if column in drawn_in else text
+            for text, column in zip(texts, columns, strict=False)
+        ]
         for i, text in zip(columns, texts or [name] * len(columns), strict=True):
             found[i].append(text)
     return ["; ".join(texts) for texts in found]
