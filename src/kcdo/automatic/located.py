@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from kcdo.automatic.plain import Tuned, refitted, tuned_residual
 from kcdo.automatic.problem import Lowest, Problem, RowSystem, Side, search_memory
-from kcdo.combination import Located, located_forms
+from kcdo.combination import Located, located_forms, student_tail
 from kcdo.distributions import Batch
 from kcdo.kernels import (
     FreeScales,
@@ -59,12 +59,37 @@ class TunedLocated:
 def tuned_located(problem: Problem, means: list[MeanChoice]) -> TunedLocated:
     """Choose and fit the location-scale form."""
     rows = problem.rows
+    means = _by_held_out_score(problem, means)
     parameters, system = _location_parameters(problem, means[0])
     model, residuals = fit_location_scale(
         parameters, system, (rows.X, rows.Y, rows.weights), problem.floor, problem.seed
     )
     inner = _tuned_residual(problem, means, residuals)
     return TunedLocated(parameters, residuals, inner, Located(model, inner.operator))
+
+
+def _by_held_out_score(problem: Problem, means: list[MeanChoice]) -> list[MeanChoice]:
+    """Return the kernels with that one first whose location and scale foretell some rows better.
+
+    The likelihood of the mean takes the noise for even. Where it varies by factors, as it does in
+    long tails, the largest outputs rule it: whether to draw tails in is judged by both.
+    """
+    variants = problem.variants(means[0].template)
+    rivals = [means[0], *(choice for choice in means[1:] if choice.template in variants)]
+    if len(variants) == 1 or len(rivals) == 1:
+        return means
+    some = replace(problem, rows=problem.few())
+    Y, weights = some.rows.Y, some.rows.weights
+
+    def loss(choice: MeanChoice) -> float:
+        parameters, system = _location_parameters(some, choice)
+        rows = some.rows.X, Y, weights
+        _, residuals = fit_location_scale(parameters, system, rows, some.floor, some.seed)
+        tail = student_tail(residuals.location, residuals.scale)
+        return -float(np.average(tail.logpdf_pairs(Y), weights=weights))
+
+    best = min(rivals, key=loss)
+    return [best, *(choice for choice in means if choice is not best)]
 
 
 def held_out_densities(problem: Problem, located: TunedLocated) -> Array:
@@ -122,7 +147,11 @@ def _with_varying_noise(
     )
     logs = rows.with_outputs(log_squares(residuals.values**2))
     effort = replace(problem.effort, rows=problem.effort.race_rows)
-    (choice,) = search_mean([best.template], logs, effort, _WIDE_NOISE, problem.seed)
+    found = [
+        search_mean([template], logs, effort, _WIDE_NOISE, problem.seed)[0]
+        for template in problem.variants(best.template)
+    ]
+    choice = min(found, key=lambda each: each.loss)
     lowest: Lowest[tuple[Kernel, float]] = Lowest()
     some = logs.take(some_rows(logs.X, NOISE_ROWS, problem.seed))
     centred = some.Y - np.average(some.Y, axis=0, weights=some.weights)
@@ -138,7 +167,7 @@ def _with_varying_noise(
     if problem.may_remember(some):
         search_memory(judge, choice.kernel, choice.noise, lowest.loss)
     kernel, noise = lowest.best()
-    n_scales = len(FreeScales(best.template, rows.X.shape[-1]))
+    n_scales = len(FreeScales(choice.template, rows.X.shape[-1]))
     return replace(parameters, noise_kernel=kernel, noise_of_noise=noise, noise_scales=n_scales)
 
 
@@ -146,11 +175,20 @@ def _tuned_residual(problem: Problem, means: list[MeanChoice], residuals: Residu
     """Tune the operator of the residuals, whose density varies slowly with x."""
     best = means[0]
     rows = problem.rows.with_outputs(_clipped(residuals))
-    scales = FreeScales(best.template, rows.X.shape[-1])
-    middle = with_median_scales(best.template, problem.few().X)
-    wide = scales.kernel(scales.log_scales_of(middle) + 1.0) if len(scales) else best.kernel
+    kernels = [(best.template, best.kernel)]
+    if len(FreeScales(best.template, rows.X.shape[-1])):
+        kernels = [
+            (template, _wide(problem, template)) for template in problem.variants(best.template)
+        ]
     floor = np.max(problem.floor / residuals.scale, axis=0)
-    return tuned_residual(problem, rows, best.template, wide, floor)
+    return tuned_residual(problem, rows, kernels, floor)
+
+
+def _wide(problem: Problem, template: Kernel) -> Kernel:
+    """Return the kernel with scales e times those of the median heuristic."""
+    scales = FreeScales(template, problem.rows.X.shape[-1])
+    middle = with_median_scales(template, problem.few().X)
+    return scales.kernel(scales.log_scales_of(middle) + 1.0)
 
 
 def refitted_located(

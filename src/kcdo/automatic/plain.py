@@ -15,7 +15,6 @@ from kcdo.kernels import (
     FreeScales,
     Gaussian,
     Kernel,
-    warped,
     weighted_mean_sd,
     with_median_scales,
     with_output_sds,
@@ -118,17 +117,19 @@ class Tuned:
 def mean_choices(problem: Problem) -> list[MeanChoice]:
     """Return kernels of the conditional mean, one of each family, the likeliest first.
 
-    If inputs have long tails, both as they are and with these drawn in.
+    Where inputs have long tails, those of kernels that draw them in, or not, whichever are
+    likelier; the same family of the others comes last.
     """
-    rows, kernel = problem.rows, problem.wishes.kernel_x
-    kernels = [kernel]
-    if rows.X.dtype != object and (drawn_in := warped(kernel, rows.X)) != kernel:
-        kernels.append(drawn_in)
-    found = [
-        search_mean(families(each), rows, problem.effort, problem.least_noise, problem.seed)
-        for each in kernels
-    ]
-    return min(found, key=lambda choices: choices[0].loss)
+    rows, effort = problem.rows, problem.effort
+    first, *_ = templates = families(problem.wishes.kernel_x)
+    sets = [templates]
+    if len(problem.variants(first)) > 1:
+        sets.append([problem.variants(template)[1] for template in templates])
+    found = [search_mean(each, rows, effort, problem.least_noise, problem.seed) for each in sets]
+    found.sort(key=lambda choices: choices[0].loss)
+    counterparts = problem.variants(found[0][0].template)[1:]
+    others = [choice for choices in found[1:] for choice in choices]
+    return found[0] + [choice for choice in others if choice.template in counterparts]
 
 
 def residual_sds(choice: MeanChoice, problem: Problem) -> Array:
@@ -169,16 +170,16 @@ def tuned_plain(
 
 
 def tuned_residual(
-    problem: Problem, rows: Rows, template: Kernel, kernel: Kernel, floor: Array
+    problem: Problem, rows: Rows, kernels: list[tuple[Kernel, Kernel]], floor: Array
 ) -> Tuned:
-    """Tune the operator of residuals, all of which are about 1."""
+    """Tune the operator of residuals, all of which are about 1, from templates and kernels."""
     wishes = replace(
         problem.wishes, kernel_y=None, reference=None, alpha=None, alpha_prime=None, filter=None
     )
     output = _Outputs(wishes, rows, floor)
-    start = output.start(template, kernel, np.ones(rows.Y.shape[1]))
+    starts = [output.start(*pair, np.ones(rows.Y.shape[1])) for pair in kernels]
     effort = replace(problem.effort, last_rows=problem.effort.rows)  # they vary slowly with x
-    return tuned(replace(problem, effort=effort), output, [start], 1e-2, _FEW_FACTORISATIONS)
+    return tuned(replace(problem, effort=effort), output, starts, 1e-2, _FEW_FACTORISATIONS)
 
 
 def tuned(

@@ -18,6 +18,7 @@ from kcdo.kernels import (
     Kernel,
     Remembering,
     leaves,
+    warped,
     weighted_mean_sd,
 )
 from kcdo.location import LocationParameters
@@ -31,6 +32,7 @@ from kcdo.tuning import (
     LogScore,
     Loss,
     Rows,
+    families,
 )
 
 Array = NDArray[np.floating]
@@ -149,6 +151,20 @@ class Problem:
         p, kernel = rows.X.shape[1], self.wishes.kernel_x
         seen = {column for _, columns in leaves(kernel, range(p)) for column in columns}
         return len(seen) == p and not isinstance(kernel, Remembering) and rows.share_repeated > 0
+
+    def variants(self, template: Kernel) -> list[Kernel]:
+        """Return a template of the search, and the one that differs in drawing in long tails.
+
+        The latter only where there are such columns, and parts of the kernel are automatic.
+        """
+        kernel, X = self.wishes.kernel_x, self.rows.X
+        if X.dtype == object:
+            return [template]
+        straight, drawn_in = families(kernel), families(warped(kernel, X))
+        for these, others in ((straight, drawn_in), (drawn_in, straight)):
+            if template in these and straight != drawn_in:
+                return [template, others[these.index(template)]]
+        return [template]
 
     @property
     def least_noise(self) -> float:

@@ -11,7 +11,8 @@ from kcdo.kernels.base import Array, Kernel, OnColumns, Product, Sum, Wrapper, c
 from kcdo.kernels.memory import Remembering
 from kcdo.kernels.stationary import Automatic
 
-_SKEWED = 0.35  # of the deciles, from where a column has a long tail
+_LONG = 3.0
+_LEVELS = (0.0, 0.005, 0.25, 0.5, 0.75, 0.995, 1.0)
 _LEAST_VALUES = 10
 
 
@@ -110,17 +111,17 @@ def warped(kernel: Kernel, X: NDArray) -> Kernel:
 def _tail(values: Array) -> tuple[float, float] | None:
     """Return where the long tail of a column begins and how wide its body is; None without one.
 
-    The tail is seen in the deciles: (q₉ + q₁ - 2 q₅) / (q₉ - q₁), 0 for symmetric columns.
+    Long is an end, but for the last 1/200, that is three times as far from the median as the other.
     """
     if len(np.unique(values)) < _LEAST_VALUES:
         return None
-    least, q1, quarter, q5, upper, q9, most = np.quantile(
-        values, [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0]
-    )
-    skewness = (q9 + q1 - 2.0 * q5) / (q9 - q1) if q9 > q1 else 0.0
-    if abs(skewness) < _SKEWED:
+    least, low, quarter, middle, upper, high, most = np.quantile(values, _LEVELS)
+    if high - middle > _LONG * (middle - low):
+        origin, width = least, quarter - least
+    elif middle - low > _LONG * (high - middle):
+        origin, width = most, most - upper
+    else:
         return None
-    origin, width = (least, quarter - least) if skewness > 0 else (most, most - upper)
     return (float(origin), float(width)) if width > 0 else None
 
 
