@@ -38,7 +38,7 @@ from kcdo.combination import (
 )
 from kcdo.distributions import Batch, MixtureBatch, Positivity, join
 from kcdo.errors import InvalidInputError
-from kcdo.kernels import weighted_mean_sd
+from kcdo.kernels import warped, weighted_mean_sd
 from kcdo.operators import DensityOperator
 from kcdo.parallel import blas_limit, ordered_map
 from kcdo.selection import Wishes, check_output, heuristic
@@ -75,7 +75,10 @@ def automatic_fit(
     if not may_combine(wishes, positivity):
         combination = Combination(1.0, 0.0, 0.0, 0.0)
     effort = Effort(n_jobs=wishes.n_jobs)
-    problem = Problem(wishes, rows, solver, combination, positivity, floor, effort)
+    drawn_in = warped(wishes.kernel_x, rows.X)
+    problem = Problem(
+        wishes, rows, solver, combination, positivity, floor, effort, drawn_in=drawn_in
+    )
     if len(rows) < _FEWEST_ROWS or np.any(np.ptp(rows.Y, axis=0) == 0):
         return _fit_heuristic(problem)
     return _fit(replace(problem, rows=rows.of_effective_weight()))
@@ -108,7 +111,15 @@ def tuned_wishes(wishes: Wishes, rows: Rows, positivity: Positivity) -> Wishes:
     floor, effort = discrete_floor(rows.Y), Effort(n_jobs=wishes.n_jobs)
     # a stream keeps centres, not inputs
     problem = Problem(
-        wishes, rows, Exact(), Combination(), positivity, floor, effort, remembers=False
+        wishes,
+        rows,
+        Exact(),
+        Combination(),
+        positivity,
+        floor,
+        effort,
+        remembers=False,
+        drawn_in=warped(wishes.kernel_x, rows.X),
     )
     means = mean_choices(problem)
     tuned = tuned_plain(problem, means, residual_sds(means[0], problem))

@@ -59,25 +59,25 @@ class TunedLocated:
 def tuned_located(problem: Problem, means: list[MeanChoice]) -> TunedLocated:
     """Choose and fit the location-scale form."""
     rows = problem.rows
-    means = _by_held_out_score(problem, means)
-    parameters, system = _location_parameters(problem, means[0])
+    best = _best_by_held_out_score(problem, means)
+    parameters, system = _location_parameters(problem, best)
     model, residuals = fit_location_scale(
         parameters, system, (rows.X, rows.Y, rows.weights), problem.floor, problem.seed
     )
-    inner = _tuned_residual(problem, means, residuals)
+    inner = _tuned_residual(problem, best, residuals)
     return TunedLocated(parameters, residuals, inner, Located(model, inner.operator))
 
 
-def _by_held_out_score(problem: Problem, means: list[MeanChoice]) -> list[MeanChoice]:
-    """Return the kernels with that one first whose location and scale foretell some rows better.
+def _best_by_held_out_score(problem: Problem, means: list[MeanChoice]) -> MeanChoice:
+    """Return the likeliest kernel or its variant, whose location and scale foretell rows better.
 
     The likelihood of the mean takes the noise for even. Where it varies by factors, as it does in
     long tails, the largest outputs rule it: whether to draw tails in is judged by both.
     """
     variants = problem.variants(means[0].template)
-    rivals = [means[0], *(choice for choice in means[1:] if choice.template in variants)]
-    if len(variants) == 1 or len(rivals) == 1:
-        return means
+    rivals = [choice for choice in means if choice.template in variants]
+    if len(rivals) == 1:
+        return means[0]
     some = replace(problem, rows=problem.few())
     Y, weights = some.rows.Y, some.rows.weights
 
@@ -88,8 +88,7 @@ def _by_held_out_score(problem: Problem, means: list[MeanChoice]) -> list[MeanCh
         tail = student_tail(residuals.location, residuals.scale)
         return -float(np.average(tail.logpdf_pairs(Y), weights=weights))
 
-    best = min(rivals, key=loss)
-    return [best, *(choice for choice in means if choice is not best)]
+    return min(rivals, key=loss)
 
 
 def held_out_densities(problem: Problem, located: TunedLocated) -> Array:
@@ -171,9 +170,8 @@ def _with_varying_noise(
     return replace(parameters, noise_kernel=kernel, noise_of_noise=noise, noise_scales=n_scales)
 
 
-def _tuned_residual(problem: Problem, means: list[MeanChoice], residuals: Residuals) -> Tuned:
+def _tuned_residual(problem: Problem, best: MeanChoice, residuals: Residuals) -> Tuned:
     """Tune the operator of the residuals, whose density varies slowly with x."""
-    best = means[0]
     rows = problem.rows.with_outputs(_clipped(residuals))
     kernels = [(best.template, best.kernel)]
     if len(FreeScales(best.template, rows.X.shape[-1])):

@@ -48,7 +48,6 @@ from kcdo.tuning import (
     OutputFamily,
     Rows,
     Start,
-    families,
     ridge_above,
     scale_per_length,
     search_alpha,
@@ -120,12 +119,10 @@ def mean_choices(problem: Problem) -> list[MeanChoice]:
     Where inputs have long tails, those of kernels that draw them in, or not, whichever are
     likelier; the same family of the others comes last.
     """
-    rows, effort = problem.rows, problem.effort
-    first, *_ = templates = families(problem.wishes.kernel_x)
-    sets = [templates]
-    if len(problem.variants(first)) > 1:
-        sets.append([problem.variants(template)[1] for template in templates])
-    found = [search_mean(each, rows, effort, problem.least_noise, problem.seed) for each in sets]
+    found = [
+        search_mean(each, problem.rows, problem.effort, problem.least_noise, problem.seed)
+        for each in problem.templates
+    ]
     found.sort(key=lambda choices: choices[0].loss)
     counterparts = problem.variants(found[0][0].template)[1:]
     others = [choice for choices in found[1:] for choice in choices]

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -18,7 +19,6 @@ from kcdo.kernels import (
     Kernel,
     Remembering,
     leaves,
-    warped,
     weighted_mean_sd,
 )
 from kcdo.location import LocationParameters
@@ -107,6 +107,7 @@ class Problem:
     floor: Array
     effort: Effort = field(default_factory=Effort)
     remembers: bool = True  # whether kernels may know inputs that come back
+    drawn_in: Kernel | None = None  # the input kernel with long tails of inputs drawn in
 
     @property
     def loss(self) -> Loss:
@@ -152,19 +153,18 @@ class Problem:
         seen = {column for _, columns in leaves(kernel, range(p)) for column in columns}
         return len(seen) == p and not isinstance(kernel, Remembering) and rows.share_repeated > 0
 
-    def variants(self, template: Kernel) -> list[Kernel]:
-        """Return a template of the search, and the one that differs in drawing in long tails.
+    @cached_property
+    def templates(self) -> list[list[Kernel]]:
+        """The kernel families as the user left them open, and with long tails drawn in."""
+        kernel = self.wishes.kernel_x
+        both = [kernel] if self.drawn_in in (None, kernel) else [kernel, self.drawn_in]
+        return [families(each) for each in both]
 
-        The latter only where there are such columns, and parts of the kernel are automatic.
-        """
-        kernel, X = self.wishes.kernel_x, self.rows.X
-        if X.dtype == object:
-            return [template]
-        straight, drawn_in = families(kernel), families(warped(kernel, X))
-        for these, others in ((straight, drawn_in), (drawn_in, straight)):
-            if template in these and straight != drawn_in:
-                return [template, others[these.index(template)]]
-        return [template]
+    def variants(self, template: Kernel) -> list[Kernel]:
+        """Return a template, and the one that differs from it in drawing in long tails, if any."""
+        places = [each.index(template) for each in self.templates if template in each]
+        others = [each[place] for place in places for each in self.templates]
+        return [template, *(other for other in others if other != template)]
 
     @property
     def least_noise(self) -> float:

@@ -93,6 +93,8 @@ class Warped(Wrapper):
 
 def warped(kernel: Kernel, X: NDArray) -> Kernel:
     """Return the kernel with its :class:`Automatic` parts warped where columns have a long tail."""
+    if X.dtype == object:
+        return kernel
     if isinstance(kernel, Product | Sum):
         return type(kernel)(tuple(warped(part, X) for part in kernel.kernels))
     if isinstance(kernel, Remembering):
