@@ -1,11 +1,14 @@
 """Kernels of inputs with long tails: by their formula, in the search, in files and near rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kcdo
+from kcdo.automatic.problem import Problem
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.kernels import (
     Automatic,
@@ -24,8 +27,9 @@ from kcdo.kernels import (
     without_warps,
 )
 from kcdo.reports.sections import _scales
+from kcdo.selection import Wishes
 from kcdo.systems import NearestRows, has_metric
-from kcdo.tuning import families
+from kcdo.tuning import Rows, families
 from tests.differences import assert_gradient
 
 INNER = Matern((0.5, 2.0), smoothness=1.5)
@@ -112,6 +116,24 @@ def test_a_report_says_which_scales_are_of_drawn_in_columns():
         "Gaussian, scale 2",
         "Matern, scale 4 of its asinh",
     ]
+
+
+def test_some_rows_have_the_variants_of_all():
+    X = np.exp(1.5 * np.random.default_rng(0).normal(size=(200, 1)))
+    wishes, rows = Wishes(kernel_x=Automatic()), Rows(X, X, np.ones(200))
+    problem = Problem(
+        *(wishes, rows, kcdo.Exact(), kcdo.Combination(), "project", np.zeros(1)),
+        drawn_in=warped(Automatic(), X),
+    )
+    some = replace(problem, rows=rows.sample(50, 0))
+    for each in problem.templates:
+        for template in each:
+            first, other = problem.variants(template)
+            assert first == template != other
+            assert isinstance(first, Warped) != isinstance(other, Warped)
+            assert some.variants(template) == [first, other]
+    assert problem.variants(Gaussian(3.0)) == [Gaussian(3.0)]
+    assert len(replace(problem, drawn_in=None).templates) == 1
 
 
 def test_columns_of_ties_have_no_tail():

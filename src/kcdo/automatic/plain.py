@@ -203,7 +203,8 @@ def tuned(
         few = effort.race_rows if choice.dispensable else effort.last_rows
         choice = replace(choice, alpha=choice.alpha * min(few / len(rows), 1.0))
     judges = Judges(problem.judges(problem.effort.last_rows))
-    return _settled(problem, problem.systems, output, choice, most, judges)
+    found = _judged_on_all(problem, problem.systems, output, choice, most, judges)
+    return _settled(problem, output, *found)
 
 
 def tuned_nearest(
@@ -217,28 +218,21 @@ def tuned_nearest(
     rows = problem.rows
     output = _Outputs(problem.wishes, rows, problem.floor)
     alpha = output.fixed.alpha or _FIRST_NEAR_NOISE / rows.weights.sum()
-    systems, lowest = problem.nearest_systems, Lowest[Tuned]()
+    systems, lowest = problem.nearest_systems, Lowest[tuple[DensityChoice, DensitySystem]]()
     kernels = [means[0].kernel, plain.choice.kernel]
     for kernel in kernels[: 1 if kernels[0] == kernels[1] else 2]:
         if has_metric(kernel, rows.X):
             start = replace(plain.choice, kernel=kernel, alpha=alpha, dispensable=False)
-            found = _settled(problem, systems, output, start, _NEAR_JUDGEMENTS, judges)
-            lowest.offer(found.choice.loss, found)
-    return lowest.kept
+            found = _judged_on_all(problem, systems, output, start, _NEAR_JUDGEMENTS, judges)
+            lowest.offer(found[0].loss, found)
+    return None if lowest.kept is None else _settled(problem, output, *lowest.kept)
 
 
 def _settled(
-    problem: Problem,
-    systems: Systems,
-    output: "_Outputs",
-    choice: DensityChoice,
-    factorisations: int,
-    judges: Judges,
+    problem: Problem, output: "_Outputs", choice: DensityChoice, system: DensitySystem
 ) -> Tuned:
-    """Return the operator of all rows, its α and output filter judged by some of them."""
-    rows = output.rows
-    chosen, system = _judged_on_all(problem, systems, output, choice, factorisations, judges)
-    chosen = output.above_floor(chosen)
+    """Return the operator of all rows at a choice, above its floor and on nodes of its own."""
+    rows, chosen = output.rows, output.above_floor(choice)
     side = output.final(chosen)
     operator = DensityOperator.of_rows(system, side, rows.Y, problem.positivity)
     fewer = side
@@ -262,7 +256,7 @@ def _judged_on_all(
     systems: Systems,
     output: "_Outputs",
     choice: DensityChoice,
-    factorisations: int,
+    judgements: int,
     judges: Judges,
 ) -> tuple[DensityChoice, DensitySystem]:
     """Return the choice with α and filter judged by held-out rows, all others in the fit."""
@@ -282,7 +276,7 @@ def _judged_on_all(
         return lowest.offer(found.loss, (replace(found, kernel=kernel, alpha=alpha), system))
 
     if fixed.alpha is None and len(rows) > problem.effort.last_rows:
-        search_alpha(partial(judge, choice.kernel), choice.alpha, factorisations)
+        search_alpha(partial(judge, choice.kernel), choice.alpha, judgements)
     else:
         judge(choice.kernel, choice.alpha)
     if fixed.alpha is None and not choice.dispensable and problem.may_remember(rows):

@@ -83,8 +83,9 @@ class NearestRows(Centres):
 
     def with_alpha(self, alpha: float) -> "NearestRows":
         """Return the systems of the same rows with another α; neighbours are found once."""
+        finder = self._finder  # made before its place is copied
         other = copy(self)
-        other.alpha, other._finder = alpha, self._finder
+        vars(other).update(vars(self), _finder=finder, alpha=alpha)
         return other
 
     def bare(self) -> "NearestRows":
