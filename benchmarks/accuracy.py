@@ -18,14 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import kcdo
 from experiments.data import PROBLEMS, Problem, Split, problem
 from experiments.donut import QUERIES, SQUARE
 from experiments.rivals import METHODS, NotApplicable
-
-Array = NDArray[np.floating]
+from kcdo.arrays import Array
 
 OUT = Path(__file__).parent / "results" / "accuracy"
 PACKAGES = {

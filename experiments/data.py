@@ -12,8 +12,7 @@ from scipy.special import expit
 from sklearn.datasets import load_diabetes, make_friedman1
 
 import kcdo
-
-Array = NDArray[np.floating]
+from kcdo.arrays import Array
 
 
 @dataclass(frozen=True)

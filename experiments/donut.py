@@ -13,13 +13,12 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 import kcdo
 from experiments.pages import replace_table
 from experiments.published import Published, laplace_median
+from kcdo.arrays import Array
 
-Array = NDArray[np.floating]
 Estimate = Callable[[Array, Array], Array]
 
 QUERIES = np.array([[1.0], [0.0]])

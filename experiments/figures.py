@@ -4,11 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.extras import import_extra
-
-Array = NDArray[np.floating]
 
 _COLOURS = "BuPu"
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

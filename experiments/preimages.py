@@ -12,11 +12,10 @@ which has no local structure that would make it convex: L-BFGS from several star
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-Array = NDArray[np.floating]
+from kcdo.arrays import Array
 
 
 @dataclass(frozen=True)

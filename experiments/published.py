@@ -11,17 +11,16 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 import kcdo
+from kcdo.arrays import Array
 from kcdo.kernels import DensityKernel, Kernel, median_scales
 from kcdo.linalg import PrintedForm
 from kcdo.measures import Grid
 from kcdo.reconstruction import Reconstruction
 from kcdo.regularisation import PrintedScheme, Scheme
 from kcdo.systems import ExactSystem, Groups
-
-Array = NDArray[np.floating]
 
 _MOST_NODES = 2000  # along a single output; more change no digit of the quadrature
 _QUERIES = 2000

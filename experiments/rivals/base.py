@@ -3,9 +3,9 @@
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.floating]
+from kcdo.arrays import Array
 
 
 class NotApplicable(ValueError):  # noqa: N818 - a reason, not a fault

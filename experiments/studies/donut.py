@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import kcdo
 from experiments.donut import BOX_CORNERS, QUERIES, square
@@ -17,8 +16,7 @@ from experiments.markdown import leading, markdown_table, spread
 from experiments.published import Published
 from experiments.rows import DEFAULT, GP, KCEF, LSCDE, MAF, PAPER, REALNVP, Row, common_rows
 from experiments.runner import Options, Outcome, Results, Study, Task
-
-Array = NDArray[np.floating]
+from kcdo.arrays import Array
 
 ZERO = "the zero function"
 TARGETS = ("conditional", "joint")

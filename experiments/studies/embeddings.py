@@ -10,19 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import kcdo
 from experiments.markdown import leading, markdown_table, spread
 from experiments.preimages import IsotropicMixture, preimage
 from experiments.runner import Options, Outcome, Results, Study, Task
 from experiments.studies.herding import HERDING, herding, herding_table
+from kcdo.arrays import Array
 from kcdo.distributions import make_positive
 from kcdo.kernels import DensityKernel
 from kcdo.measures import Grid
 from kcdo.reconstruction import Reconstruction
-
-Array = NDArray[np.floating]
 
 EMBEDDING = "the embedding itself, normalised"
 FIXED = "reconstruction, α' = 0.1"

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 import kcdo
 from experiments.markdown import markdown_table
 from experiments.preimages import IsotropicMixture
 from experiments.runner import Outcome, Results
-
-Array = NDArray[np.floating]
+from kcdo.arrays import Array
 
 HERDING = "herding"
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500)

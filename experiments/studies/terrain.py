@@ -15,11 +15,10 @@ from experiments.markdown import leading, markdown_table, mean_sd
 from experiments.published import Published
 from experiments.rows import DEFAULT, GP, MAF, PAPER, PAPER_WEAK, REALNVP, Row, common_rows
 from experiments.runner import Options, Outcome, Results, Study, Task
+from kcdo.arrays import Array
 from kcdo.datasets import fetch_mount_st_helens
 from kcdo.kernels import median_scales
 from kcdo.regularisation import PowerScheme, PrintedScheme, Scheme
-
-Array = NDArray[np.floating]
 
 PROBLEM = "Mount St. Helens"
 PAPER_TEXT = "CDO, paper (scale as in the text)"

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 import kcdo
 from experiments.markdown import leading, markdown_table
@@ -41,9 +40,8 @@ from experiments.studies.traffic_data import (
     pems_shape,
     problems,
 )
+from kcdo.arrays import Array
 from kcdo.regularisation import PowerScheme
-
-Array = NDArray[np.floating]
 
 GROUPS = "per-group statistics"
 TRUTHS = ("held-out", "training")

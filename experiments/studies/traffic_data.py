@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from experiments.runner import Options
+from kcdo.arrays import Array
 from kcdo.datasets import (
     fetch_caltrans_hourly,
     fetch_dodgers_loop,
@@ -18,8 +19,6 @@ from kcdo.datasets import (
     fetch_pems_sf,
 )
 from kcdo.errors import DataNotFoundError
-
-Array = NDArray[np.floating]
 
 JOINT = "Caltrans, both sensors"
 SHAPE = "generated, PEMS-SF shape"

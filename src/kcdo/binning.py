@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from kcdo.arrays import Array
 from kcdo.kernels import Kernel, Laplace, Matern, cross_gram
 from kcdo.measures import Grid
 from kcdo.reconstruction import Reconstruction
-
-Array = NDArray[np.floating]
 
 _REACH = 8.0  # scales beyond the box after which an output no longer matters in it
 _FINEST = 32  # bins per output scale

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from kcdo.arrays import Array
 from kcdo.distributions import (
     AffineBatch,
     Batch,
@@ -18,8 +19,6 @@ from kcdo.kernels import gaussian_draws
 from kcdo.location import LocationScale
 from kcdo.operators import DensityOperator
 from kcdo.systems import Queries
-
-Array = NDArray[np.floating]
 
 _ROWS_AT_A_TIME = 128
 TAIL_FREEDOM = 3.0  # degrees of freedom of the heavy tails: a mean and a variance exist

@@ -4,14 +4,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.inputs import GaussianInput
 from kcdo.kernels import Kernel, cross_gram, expectation, gaussian_draws
 from kcdo.kernels.gram import as_points
-
-Array = NDArray[np.floating]
 
 _BLOCK_ELEMENTS = 1 << 22
 

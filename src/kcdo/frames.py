@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
-
-Array = NDArray[np.floating]
 
 _LIBRARIES = ("pandas", "polars")
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
-
-Array = NDArray[np.floating]
 
 
 class GaussianInput:

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.kernels import Kernel, lower_gram, weighted_median
 from kcdo.linalg import CholeskyFactor
 from kcdo.systems import Centres, Exact, ExactSystem, Groups, NystromRows, Queries
-
-Array = NDArray[np.floating]
 
 SPREAD_ROWS = 1000  # inputs that the predictive variance is computed from
 NOISE_ROWS = 2000  # rows, or inputs, that the varying noise is regressed on

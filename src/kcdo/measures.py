@@ -15,10 +15,9 @@ from scipy.sparse import csr_matrix
 from scipy.spatial import KDTree
 from scipy.stats import qmc
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.memory import require_memory
-
-Array = NDArray[np.floating]
 
 MAX_NODES = {1: 4096, 2: 128, 3: 48}  # nodes per axis when their number is chosen from the data
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from kcdo.arrays import Array
 from kcdo.distributions import (
     Batch,
     ConditionalDistribution,
@@ -36,8 +37,6 @@ from kcdo.systems import (
     rows_used,
 )
 from kcdo.transforms import Transform
-
-Array = NDArray[np.floating]
 
 # Weight of the marginal density: negligible near data, everything far from all of it.
 FALLBACK_WEIGHT = 1e-3

@@ -5,9 +5,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.kernels import DensityKernel, Gaussian, cross_gram, gram, lower_gram
 from kcdo.linalg import (
@@ -26,8 +26,6 @@ from kcdo.linalg import (
 from kcdo.measures import Grid, Measure
 from kcdo.memory import require_memory
 from kcdo.parallel import run_threaded, thread_count
-
-Array = NDArray[np.floating]
 
 _BLOCK_ELEMENTS = 1 << 23
 _GAUSSIAN_REACH = 8.4  # scales after which exp(-t²/2) is below 1e-15

@@ -4,8 +4,8 @@ import warnings
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.errors import AccuracyWarning, SupportWarning
 from kcdo.kernels import (
     DensityKernel,
@@ -22,7 +22,6 @@ from kcdo.reconstruction import Reconstruction
 from kcdo.regularisation import PowerScheme, PrintedScheme, Scheme
 from kcdo.systems import Exact, ExactSystem, Groups, Iterative, effective_size
 
-Array = NDArray[np.floating]
 Ridge = float | Scheme | None
 
 _HELD_OUT_GROUPS = 300

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.binning import OutputBins
 from kcdo.distributions import Positivity
 from kcdo.errors import InvalidInputError
@@ -35,7 +36,6 @@ from kcdo.systems import (
 )
 from kcdo.tuning import LogScore, Scoring, lowest_alpha
 
-Array = NDArray[np.floating]
 Chunk = tuple[NDArray, Array, Array]  # inputs, outputs (N, d), weights
 
 _PILOT_ROWS = 2000

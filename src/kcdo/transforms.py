@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
-
-Array = NDArray[np.floating]
 
 
 class Transform(ABC):

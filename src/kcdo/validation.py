@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.frames import frame_library
 from kcdo.inputs import GaussianInput, SampleInput
@@ -24,8 +25,6 @@ from kcdo.kernels import (
     Warped,
     leaves,
 )
-
-Array = NDArray[np.floating]
 
 _CHECKED_ROWS = 1 << 16
 

@@ -6,6 +6,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.automatic.located import (
     TunedLocated,
     held_out_densities,
@@ -47,8 +48,6 @@ from kcdo.tuning import (
     Effort,
     Rows,
 )
-
-Array = NDArray[np.floating]
 
 _ALL_ROWS = 2000  # up to here every row is held out for the weights
 _FOLDS = 10

@@ -6,6 +6,7 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.automatic.plain import Tuned, refitted, tuned_residual
 from kcdo.automatic.problem import Lowest, Problem, RowSystem, Side, search_memory
 from kcdo.combination import Located, located_forms, student_tail
@@ -32,8 +33,6 @@ from kcdo.tuning import (
     search_alpha,
     search_mean,
 )
-
-Array = NDArray[np.floating]
 
 _FACTORISATIONS = 4  # of the system of all rows, in the search for the noise
 _LARGEST_RESIDUAL = 7.0

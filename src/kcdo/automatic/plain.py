@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.automatic.problem import DensitySystem, Lowest, Problem, Side, search_memory
 from kcdo.distributions import NodeBatch, layout_of
 from kcdo.kernels import (
@@ -55,7 +56,6 @@ from kcdo.tuning import (
     shortest_length,
 )
 
-Array = NDArray[np.floating]
 Systems = Callable[[Kernel, Rows], Callable[[float], DensitySystem]]
 
 _COARSE_NODES = {1: 80, 2: 28, 3: 10}  # per axis, while the scales are learnt

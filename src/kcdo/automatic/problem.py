@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.combination import (
     Combination,
     CombinedOperator,
@@ -35,7 +36,6 @@ from kcdo.tuning import (
     families,
 )
 
-Array = NDArray[np.floating]
 RowSystem = ExactSystem | NystromRows
 DensitySystem = RowSystem | NearestRows
 Kept = TypeVar("Kept")

@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.commands.columns import labels
 from kcdo.commands.errors import UsageError
 from kcdo.commands.models import Model
 from kcdo.commands.naming import Role
 from kcdo.errors import InvalidInputError
-
-Array = NDArray[np.floating]
 
 
 class Answers:

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.commands.naming import Role
 from kcdo.errors import InvalidInputError
-
-Array = NDArray[np.floating]
 
 # What counts as missing in a text file. "None" is a fair name for a category, as in "no holiday".
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NULL", "null")

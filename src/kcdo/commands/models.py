@@ -7,9 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 import kcdo
 from kcdo.commands.columns import label, labels
@@ -20,8 +18,6 @@ from kcdo.commands.writing import write_errors
 from kcdo.errors import InvalidInputError
 from kcdo.estimators import ConditionalDensityOperator
 from kcdo.kernels import Kernel, Periodic, leaves
-
-Array = NDArray[np.floating]
 
 
 @dataclass(frozen=True)

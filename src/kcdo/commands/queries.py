@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.commands.errors import UsageError
 from kcdo.commands.models import Model
 from kcdo.commands.naming import check_names
@@ -17,8 +17,6 @@ from kcdo.commands.talk import listed
 from kcdo.distributions import ConditionalDistribution
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels.expectation import gaussian_draws
-
-Array = NDArray[np.floating]
 
 _PLUS_MINUS = re.compile(r"±|\+/?-")
 _TAIL = 0.001  # a grid reaches to these quantiles, and a bit beyond

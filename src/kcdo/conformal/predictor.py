@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.conformal.regions import ConformalRegion, joint_region, regions_on_a_line
 from kcdo.conformal.scores import HeldOut
 from kcdo.errors import InvalidInputError
 from kcdo.frames import take_rows
 from kcdo.metrics.predictive import is_flat
 
-Array = NDArray[np.floating]
 Method = Literal["split", "jackknife+"]
 
 _ELEMENTS = 1 << 20  # ends of intervals held at a time

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kcdo.arrays import Array
 from kcdo.conformal.scores import DensityRanks, HeldOut
 from kcdo.distributions import as_points
 from kcdo.metrics.predictive import middles
 
-Array = NDArray[np.floating]
 Booleans = NDArray[np.bool_]
 
 _QUANTILES = 64

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.distributions import ConditionalDistribution
 from kcdo.metrics import pit_values
 from kcdo.metrics.predictive import by_chunks, checked_outputs, middles
-
-Array = NDArray[np.floating]
 
 _POINTS = 128  # of equal mass, on a line
 _DRAWS = 512  # the same for joint outputs

@@ -1,5 +1,6 @@
 """What a prediction is: batches of distributions, of several kinds, and the questions."""
 
+from kcdo.arrays import Array
 from kcdo.distributions.affine import AffineBatch
 from kcdo.distributions.batch import Batch, join
 from kcdo.distributions.conditional import (
@@ -8,7 +9,7 @@ from kcdo.distributions.conditional import (
     HighestDensityRegion,
 )
 from kcdo.distributions.grid import GridLayout
-from kcdo.distributions.layouts import Array, Layout, as_points
+from kcdo.distributions.layouts import Layout, as_points
 from kcdo.distributions.mixing import MixtureBatch
 from kcdo.distributions.mixture import MixtureLayout
 from kcdo.distributions.nodes import NodeBatch

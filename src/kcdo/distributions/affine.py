@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Rows, join
-from kcdo.distributions.layouts import Array, RegionShape
+from kcdo.distributions.layouts import RegionShape
 
 
 @dataclass(frozen=True, eq=False)

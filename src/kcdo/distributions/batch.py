@@ -8,8 +8,9 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.distributions import piecewise
-from kcdo.distributions.layouts import Array, RegionShape
+from kcdo.distributions.layouts import RegionShape
 
 Rows = slice | NDArray[np.integer]
 

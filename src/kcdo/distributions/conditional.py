@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, join
 from kcdo.distributions.layouts import as_points
 from kcdo.distributions.picture import small_html
@@ -21,7 +22,6 @@ from kcdo.parallel import ordered_map, thread_count
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Array = NDArray[np.floating]
 Result = TypeVar("Result")
 
 _CHUNK_ELEMENTS = 1 << 20  # numbers held at a time by a thread: 8 MiB

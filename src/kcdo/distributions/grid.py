@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, kron
 
+from kcdo.arrays import Array
 from kcdo.distributions import piecewise
 from kcdo.distributions.layouts import (
-    Array,
     Layout,
     Matrix,
     RegionShape,

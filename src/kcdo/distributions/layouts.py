@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 
-Array = NDArray[np.floating]
 Matrix = Any  # a NumPy array or a SciPy sparse matrix
 
 _LARGEST_BLOCK = 1 << 22  # elements

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Rows, join, log
-from kcdo.distributions.layouts import Array
 from kcdo.distributions.roots import monotone_roots
 from kcdo.errors import InvalidInputError
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse import identity, kron
 from scipy.special import ndtr, ndtri
 
+from kcdo.arrays import Array
 from kcdo.distributions.layouts import (
-    Array,
     Layout,
     Matrix,
     RegionShape,

@@ -6,8 +6,9 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Rows
-from kcdo.distributions.layouts import Array, Layout, RegionShape
+from kcdo.distributions.layouts import Layout, RegionShape
 
 _MATRIX_ELEMENTS = 1 << 23  # nodes x points evaluated at a time
 

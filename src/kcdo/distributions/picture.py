@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
+
 __all__ = ["small_html", "small_svg"]
 
-Array = NDArray[np.floating]
 
 # Okabe and Ito (2008): safe for the colour-blind, and visible on light and on dark pages
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")

@@ -7,7 +7,8 @@ the cdf is piecewise quadratic.
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.distributions.layouts import Array, RegionShape
+from kcdo.arrays import Array
+from kcdo.distributions.layouts import RegionShape
 from kcdo.distributions.roots import monotone_roots
 
 

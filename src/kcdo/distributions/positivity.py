@@ -3,9 +3,9 @@
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.floating]
+from kcdo.arrays import Array
+
 Positivity = Literal["project", "clip", "signed"]
 _MASS_TOLERANCE = 1e-13
 _MOST_STEPS = 200  # a handful suffice; each step drops at least one node

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.floating]
+from kcdo.arrays import Array
 
 _MOST_STEPS = 200
 _RELATIVE = 4e-15

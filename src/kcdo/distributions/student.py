@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import beta, betaln, digamma, ndtr, ndtri, stdtr, stdtrit
 from scipy.stats import qmc
 
+from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Rows
-from kcdo.distributions.layouts import Array
 from kcdo.errors import InvalidInputError
 
 _LINE_POINTS = 65

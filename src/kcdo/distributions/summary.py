@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch
 from kcdo.errors import InvalidInputError
-
-Array = NDArray[np.floating]
 
 _NAMES = ("mean", "sd", "var", "mode", "logpdf")
 

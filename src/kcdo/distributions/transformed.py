@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from kcdo.arrays import Array
 from kcdo.distributions import piecewise
 from kcdo.distributions.batch import Batch, Rows, between, join
-from kcdo.distributions.layouts import Array, RegionShape
+from kcdo.distributions.layouts import RegionShape
 from kcdo.transforms import Transform
 
 _EDGE = 1e-3  # probability beyond which a mode is not sought

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from kcdo.arrays import Array
 from kcdo.distributions import POSITIVITY
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.estimators.display import ReportHtml
@@ -19,8 +20,6 @@ from kcdo.measures import Reference
 from kcdo.persistence import SavedModel
 from kcdo.regularisation import Scheme
 from kcdo.validation import InputEncoder, check_outputs, check_weights, default_kernel
-
-Array = NDArray[np.floating]
 
 _FITTED = (
     "_operator",

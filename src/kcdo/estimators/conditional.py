@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import RegressorTags, Tags
 from sklearn.utils.validation import check_is_fitted
 
+from kcdo.arrays import Array
 from kcdo.automatic import Chosen, Side, automatic_fit, fit_chosen
 from kcdo.combination import Combination, CombinedOperator
 from kcdo.distributions import ConditionalDistribution, Positivity
@@ -47,8 +48,6 @@ from kcdo.systems import (
 from kcdo.transforms import Columns, Support, strictly_inside, transform_for
 from kcdo.tuning import Rows
 from kcdo.validation import check_outputs, is_chunks
-
-Array = NDArray[np.floating]
 
 SELECTIONS = ("auto", *RULES)
 

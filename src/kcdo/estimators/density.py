@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kcdo.arrays import Array
 from kcdo.distributions import (
     Batch,
     ConditionalDistribution,
@@ -29,8 +30,6 @@ from kcdo.reconstruction import Reconstruction
 from kcdo.regularisation import Scheme
 from kcdo.selection import Wishes, output_side, unconditional_sd, warn_outside
 from kcdo.validation import check_matrix, check_weights
-
-Array = NDArray[np.floating]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from kcdo.arrays import Array
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.errors import InvalidInputError
 from kcdo.estimators.base import ConditionalEstimator, check_ridge, checked_seed
@@ -15,8 +16,6 @@ from kcdo.operators import MeanOperator
 from kcdo.regularisation import Scheme
 from kcdo.selection import DEFAULT_ALPHA, ridge_value
 from kcdo.systems import ExactSystem, Groups
-
-Array = NDArray[np.floating]
 
 
 class ConditionalMeanOperator(ConditionalEstimator):

@@ -8,7 +8,7 @@ from copy import copy
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from kcdo.automatic import tuned_wishes
@@ -28,8 +28,6 @@ from kcdo.systems import (
     System,
 )
 from kcdo.tuning import Rows
-
-Array = NDArray[np.floating]
 
 _PILOT_ROWS = 2000  # of a stream, that parameters are chosen on
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.inputs import GaussianInput
 from kcdo.kernels.gram import evaluate
 
-Array = NDArray[np.floating]
 Scale = float | tuple[float, ...] | None
 
 

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import ndtr
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.inputs import GaussianInput
-from kcdo.kernels.base import Array, Kernel, OnColumns, Product, ScaledKernel, Wrapper
+from kcdo.kernels.base import Kernel, OnColumns, Product, ScaledKernel, Wrapper
 from kcdo.kernels.stationary import Gaussian, Laplace, Matern, scaled_squared_distances
 
 

@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import Expectation, GaussianInput, SampleInput
-from kcdo.kernels.base import Array, Kernel, OnColumns, Product, Sum, independent_groups
+from kcdo.kernels.base import Kernel, OnColumns, Product, Sum, independent_groups
 from kcdo.kernels.gram import cross_gram
 from kcdo.kernels.memory import Remembering
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError, InvalidTypeError
-from kcdo.kernels.base import Array, Kernel
+from kcdo.kernels.base import Kernel
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.kernels.base import Array, Kernel, OnColumns, Product, ScaledKernel, Sum
+from kcdo.arrays import Array
+from kcdo.kernels.base import Kernel, OnColumns, Product, ScaledKernel, Sum
 from kcdo.kernels.memory import Remembering
 from kcdo.kernels.stationary import (
     Categorical,

@@ -7,11 +7,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.linalg import mirrored
 from kcdo.parallel import run_threaded
-
-Array = NDArray[np.floating]
 
 _BLOCK_ROWS = 256
 _BLOCK_COLUMNS = 1024

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import GaussianInput
-from kcdo.kernels.base import Array, Kernel, Wrapper, checked_part
+from kcdo.kernels.base import Kernel, Wrapper, checked_part
 
 
 @dataclass(frozen=True)

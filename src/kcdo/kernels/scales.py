@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
-from kcdo.kernels.base import Array, Kernel, OnColumns, Product, ScaledKernel, Sum
+from kcdo.kernels.base import Kernel, OnColumns, Product, ScaledKernel, Sum
 from kcdo.kernels.memory import Remembering
 from kcdo.kernels.stationary import Categorical, Laplace, Periodic
 from kcdo.kernels.warped import Warped

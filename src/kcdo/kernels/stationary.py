@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import erfcx
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import GaussianInput
-from kcdo.kernels.base import Array, Scale, ScaledKernel, checked_scale, per_column
+from kcdo.kernels.base import Scale, ScaledKernel, checked_scale, per_column
 
 _NOTHING_LEFT = 1e4  # the exponential of minus this is 0
 _DIRECT_COLUMNS = 3  # up to here differences are cheaper than, and as fast as, a matrix product

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
-from kcdo.kernels.base import Array, Kernel, OnColumns, Product, Sum, Wrapper, checked_part
+from kcdo.kernels.base import Kernel, OnColumns, Product, Sum, Wrapper, checked_part
 from kcdo.kernels.memory import Remembering
 from kcdo.kernels.stationary import Automatic
 

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
+from kcdo.arrays import Array
 from kcdo.errors import KcdoError
-
-Array = NDArray[np.floating]
 
 _COLUMNS = 512  # right-hand sides at a time
 

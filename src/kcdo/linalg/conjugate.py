@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from kcdo.arrays import Array
 from kcdo.errors import AccuracyWarning
 from kcdo.linalg.cholesky import inverse_entries
-
-Array = NDArray[np.floating]
 
 _UNIT_COLUMNS = 64
 

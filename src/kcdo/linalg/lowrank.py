@@ -1,10 +1,9 @@
 """Matrices whose rows lie in a small space, as a product of two narrow ones."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import qr, svd
 
-Array = NDArray[np.floating]
+from kcdo.arrays import Array
 
 _QR_ROWS = 1024
 _WIDEST = 512  # columns up to which the factors are worth finding

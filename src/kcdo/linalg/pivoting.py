@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-Array = NDArray[np.floating]
+from kcdo.arrays import Array
+
 Columns = Callable[[NDArray[np.integer]], Array]
 
 

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from kcdo.arrays import Array
 from kcdo.linalg.filters import Filter
-
-Array = NDArray[np.floating]
 
 
 class Inverse(Protocol):

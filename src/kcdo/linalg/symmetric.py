@@ -3,12 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
+from kcdo.arrays import Array
 from kcdo.linalg.cholesky import upper_factor
-
-Array = NDArray[np.floating]
 
 _BLOCK = 128
 

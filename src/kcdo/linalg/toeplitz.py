@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-Array = NDArray[np.floating]
+from kcdo.arrays import Array
 
 _BLOCK_ELEMENTS = 1 << 23
 

@@ -5,9 +5,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.metrics.predictive import (
-    Array,
     Predictive,
     Score,
     averaged,

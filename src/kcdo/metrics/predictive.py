@@ -6,10 +6,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.validation import check_outputs, check_weights
 
-Array = NDArray[np.floating]
 Score = Any  # a float, or an array with one value per query for average=False
 
 POINTS = 512  # of equal mass, for integrals over a 1-D distribution

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.extras import import_extra
 from kcdo.metrics.predictive import (
     POINTS,
-    Array,
     Predictive,
     Score,
     averaged,

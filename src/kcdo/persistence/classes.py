@@ -26,6 +26,7 @@ from kcdo import (
     transforms,
     validation,
 )
+from kcdo.arrays import Array
 from kcdo.frames import Labels
 from kcdo.memory import require_memory
 from kcdo.parallel import thread_count
@@ -34,7 +35,6 @@ from kcdo.persistence.forms import register, register_later
 from kcdo.progress import Progress
 from kcdo.systems.exact import _BlockProduct
 
-Array = NDArray[np.floating]
 Numbers = NDArray[Any]
 _CENTRES = {"kernel": kernels.Kernel, "centres": Array, "n_jobs": int | None}
 

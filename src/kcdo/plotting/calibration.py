@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.metrics import calibration_curve, pit_values
 from kcdo.metrics.predictive import Predictive
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Array = NDArray[np.floating]
 
 _BAND = 0.95
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.signal import find_peaks
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.metrics.predictive import Predictive
 from kcdo.plotting.canvas import (
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-Array = NDArray[np.floating]
 
 _TAIL = 0.002  # mass of each query that may lie beyond either end of the picture
 _LEAST_PROMINENCE = 0.1  # of a mode, relative to the highest density of its query

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.metrics.predictive import Predictive, n_outputs
 from kcdo.plotting.canvas import DENSITY_COLOURS, INK, LINE_STYLES, VERMILION, axes_or_new, percent
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.contour import QuadContourSet
     from matplotlib.figure import Figure
 
-Array = NDArray[np.floating]
 
 _TAIL = 0.001
 _SIDE = 120

@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.metrics.predictive import Predictive, is_flat, n_outputs
 from kcdo.validation import category_columns, check_outputs, column_names
 
-Array = NDArray[np.floating]
 Column = int | str
 
 

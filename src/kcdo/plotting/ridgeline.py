@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.metrics.predictive import Predictive
 from kcdo.plotting.canvas import INK, VERMILION, axes_or_new, tidy
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-Array = NDArray[np.floating]
 
 _MOST = 40
 _OVERLAP = 1.7  # height of the highest ridge in distances between ridges

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.distributions import ConditionalDistribution
 from kcdo.metrics import crps, pit_values
-
-Array = NDArray[np.floating]
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 

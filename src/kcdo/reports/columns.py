@@ -13,7 +13,6 @@ from kcdo.kernels import Categorical, Periodic, leaves
 from kcdo.reports.text import split_unit
 from kcdo.validation import column_names, is_missing
 
-Array = NDArray[np.floating]
 Kind = Literal["number", "whole number", "category"]
 
 

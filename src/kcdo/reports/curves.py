@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.distributions import ConditionalDistribution
 from kcdo.reports.columns import Column, FittedModel, rows_like
 from kcdo.reports.inputs import Control
-
-Array = NDArray[np.floating]
 
 STATISTICS = ("mean", "q05", "q25", "q50", "q75", "q95")
 

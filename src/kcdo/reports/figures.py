@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.reports.columns import Column
 from kcdo.reports.text import escape
-
-Array = NDArray[np.floating]
 
 _SIDE, _LEFT, _RIGHT, _BOTTOM, _TOP = 240, 54, 18, 40, 10  # of the two calibration figures
 _PIT_BINS = 10

@@ -7,10 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.reports.columns import Column, FittedModel, rows_like
 from kcdo.reports.text import number
-
-Array = NDArray[np.floating]
 
 _SENSITIVITY_VALUES = 5
 _SENSITIVITY_QUERIES = 2000

@@ -6,15 +6,13 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.kernels import Kernel, leaves, warped_columns
 from kcdo.reports.accuracy import LEVELS, Accuracy, OutputAccuracy
 from kcdo.reports.columns import Column
 from kcdo.reports.figures import calibration_curve, column_histogram, pit_histogram
 from kcdo.reports.text import escape, number, with_unit
-
-Array = NDArray[np.floating]
 
 _MOST_FIGURES = 6
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import Expectation, GaussianInput, SampleInput
 from kcdo.kernels import Kernel, cross_gram, expectation, lower_gram
@@ -22,7 +23,6 @@ from kcdo.progress import SILENT, Progress
 from kcdo.systems.groups import Groups
 from kcdo.systems.options import Exact, Iterative
 
-Array = NDArray[np.floating]
 Queries = NDArray | GaussianInput | SampleInput
 
 _PRODUCT_BYTES = 1 << 26

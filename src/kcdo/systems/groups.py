@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-Array = NDArray[np.floating]
+from kcdo.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

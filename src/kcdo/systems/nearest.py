@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.spatial import KDTree
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import Expectation, GaussianInput, SampleInput
 from kcdo.kernels import (
@@ -28,8 +29,6 @@ from kcdo.kernels import (
 )
 from kcdo.parallel import run_threaded
 from kcdo.systems.exact import Centres, Queries
-
-Array = NDArray[np.floating]
 
 NEIGHBOURS = 64
 _TREE_COORDINATES = 16  # of more, a tree looks at nearly every point

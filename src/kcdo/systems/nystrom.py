@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.kernels import Kernel, cross_gram, gram
 from kcdo.linalg import CholeskyFactor, mirrored
 from kcdo.systems.exact import Centres
-
-Array = NDArray[np.floating]
 
 _EIGENVALUE_CUT = 1e-8
 _ROWS_AT_A_TIME = 8192

@@ -11,7 +11,6 @@ from kcdo.kernels import Kernel, cross_gram, weighted_mean_sd
 from kcdo.linalg import randomly_pivoted_cholesky
 from kcdo.memory import available_memory, require_memory
 
-Array = NDArray[np.floating]
 CentreChoice = Literal["uniform", "kmeans++", "rpcholesky"]
 
 _CENTRE_CHOICES = ("uniform", "kmeans++", "rpcholesky")

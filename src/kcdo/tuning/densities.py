@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array, csr_matrix
 
+from kcdo.arrays import Array
 from kcdo.kernels import FreeScales, Kernel
 from kcdo.measures import Grid
 from kcdo.parallel import blas_limit, ordered_map
@@ -28,8 +29,6 @@ from kcdo.tuning.objective import FilterLoss, HeldOutLoss
 from kcdo.tuning.outputs import OutputFamily, node_shares, scale_per_length
 from kcdo.tuning.rows import Effort, Rows
 from kcdo.tuning.smoothers import ExactSmoother, FixedSmoother, Leave
-
-Array = NDArray[np.floating]
 
 _SCALE_PRIOR = 0.8  # sd, about the start, of log scales in the search
 _RIDGE_RANGE = (-9.2, 4.6)  # of log α': sharpening is bounded

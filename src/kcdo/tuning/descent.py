@@ -3,13 +3,12 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
+from kcdo.arrays import Array
 from kcdo.kernels import FreeScales, with_median_scales
 from kcdo.systems import Groups
 
-Array = NDArray[np.floating]
 Objective = Callable[[Array], tuple[float, Array]]
 Bounds = list[tuple[float, float]]
 

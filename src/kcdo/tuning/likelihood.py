@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.kernels import FreeScales
 from kcdo.linalg import NotPositiveDefiniteError, symmetric_inverse
 from kcdo.systems import Groups
-
-Array = NDArray[np.floating]
 
 _JITTER = 1e-10
 _REFUSED = 1e6

@@ -10,14 +10,12 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from kcdo.arrays import Array
 from kcdo.distributions import layout_of, make_positive
 from kcdo.errors import InvalidInputError
 from kcdo.measures import Grid, Measure
-
-Array = NDArray[np.floating]
 
 _LEAST_INTEGRAL = 1e-3
 _TINY = 1e-300

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.kernels import FreeScales, Kernel
 from kcdo.parallel import blas_limit, ordered_map
 from kcdo.systems import Groups
@@ -13,7 +13,6 @@ from kcdo.tuning.descent import GOOD_ENOUGH, Bounds, median_log_scales, minimise
 from kcdo.tuning.likelihood import MarginalLikelihood
 from kcdo.tuning.rows import Effort, Rows
 
-Array = NDArray[np.floating]
 Likelihoods = Callable[[Kernel], tuple[MarginalLikelihood, Bounds]]
 
 _NOISE_RANGE = (-16.0, 3.0)  # of its logarithm

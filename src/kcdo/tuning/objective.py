@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.linalg import NotPositiveDefiniteError
 from kcdo.parallel import ordered_map
 from kcdo.tuning.losses import Loss, Scoring, positive_density
 from kcdo.tuning.outputs import FilteredOutputs, OutputFamily
 from kcdo.tuning.smoothers import Smoother
-
-Array = NDArray[np.floating]
 
 _CACHED_VALUES = 200_000
 _REFUSED = 1e6  # the loss where the system cannot be factored: the line search turns back

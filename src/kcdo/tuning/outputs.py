@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_matrix
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.kernels import DensityKernel, Kernel, with_output_sds
 from kcdo.linalg import DenseSpectrum, Filter, KroneckerSpectrum
 from kcdo.measures import Grid, Measure
-
-Array = NDArray[np.floating]
 
 
 def scale_per_length(alpha_prime: float) -> float:

@@ -6,9 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.systems import Groups
-
-Array = NDArray[np.floating]
 
 
 @dataclass(frozen=True)

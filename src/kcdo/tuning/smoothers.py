@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from kcdo.arrays import Array
 from kcdo.kernels import FreeScales
 from kcdo.linalg import symmetric_inverse, weighted_square
 from kcdo.systems import Groups
 
-Array = NDArray[np.floating]
 Leave = Literal["row", "group"]
 
 _JITTER = 1e-10
