@@ -10,7 +10,7 @@ from kcdo._version import __version__
 
 if TYPE_CHECKING:
     from kcdo import metrics
-    from kcdo.combination import Combination
+    from kcdo.components import Combination
     from kcdo.conformal import (
         ConformalPrediction,
         ConformalPredictor,
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from kcdo.systems import Exact, Iterative, Nystrom
 
 _HOMES = {
-    "combination": ("Combination",),
+    "components": ("Combination",),
     "conformal": ("ConformalPrediction", "ConformalPredictor", "ConformalRegion", "conformalize"),
     "datasets": ("Donut", "make_donut"),
     "distributions": ("ConditionalDistribution", "HighestDensityRegion"),

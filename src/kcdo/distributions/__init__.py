@@ -18,6 +18,7 @@ from kcdo.distributions.positivity import (
     POSITIVITY,
     Positivity,
     make_positive,
+    positive_density,
     positive_parts,
 )
 from kcdo.distributions.student import StudentTail
@@ -49,6 +50,7 @@ __all__ = [
     "join",
     "layout_of",
     "make_positive",
+    "positive_density",
     "positive_parts",
     "small_html",
     "small_svg",

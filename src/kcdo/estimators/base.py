@@ -24,7 +24,7 @@ from kcdo.validation import InputEncoder, check_outputs, check_weights, default_
 _FITTED = (
     "_operator",
     "_plan",
-    "_chosen",
+    "_parameters",
     "_transform",
     "sums_",
     "report_",

@@ -8,77 +8,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.binning import OutputBins
-from kcdo.distributions import Positivity
-from kcdo.errors import InvalidInputError
+from kcdo.components import DensityOperator
+from kcdo.fitting.automatic import pilot_spec
+from kcdo.fitting.binning import OutputBins
+from kcdo.fitting.losses import LogScore, Scoring
+from kcdo.fitting.output_side import DEFAULT_ALPHA, check_output, output_side, ridge_value
+from kcdo.fitting.pilot import Chunk, Pilot
+from kcdo.fitting.rules import held_out_residual_sd
+from kcdo.fitting.search import lowest_alpha
+from kcdo.fitting.spec import ModelSpec
 from kcdo.kernels import Gaussian, Kernel, cross_gram, with_median_scales
 from kcdo.memory import require_memory
-from kcdo.operators import DensityOperator
 from kcdo.progress import Progress
 from kcdo.reconstruction import Reconstruction
-from kcdo.selection import (
-    DEFAULT_ALPHA,
-    Wishes,
-    check_output,
-    held_out_residual_sd,
-    output_side,
-    ridge_value,
-)
 from kcdo.systems import (
-    Exact,
-    ExactSystem,
+    Condensed,
+    ExactRows,
     Groups,
     Nystrom,
     NystromSums,
     NystromSystem,
+    WhitenedSums,
     effective_size,
     whitened_basis,
 )
-from kcdo.tuning import LogScore, Scoring, lowest_alpha
-
-Chunk = tuple[NDArray, Array, Array]  # inputs, outputs (N, d), weights
 
 _PILOT_ROWS = 2000
 _JUDGES = 500
 _ALPHAS_TRIED = 10
 _ALPHA_RANGE = (-20.0, 0.0)  # of log α
-_ROWS_PER_CENTRE = 20
 _EMBEDDED_ELEMENTS = 1 << 23  # rows x nodes embedded at a time where outputs are not binned
-
-
-@dataclass(frozen=True, eq=False)
-class Pilot:
-    """What is known of the data before the pass: a subsample, the range of Y and the size."""
-
-    X: NDArray
-    Y: Array
-    weights: Array
-    lower: Array
-    upper: Array
-    n_rows: int
-
-    @classmethod
-    def of_chunks(cls, chunks: Iterator[Chunk], n_pilot: int, seed: int) -> "Pilot":
-        """Collect a uniform subsample, the range and the number of rows in one pass."""
-        rng = np.random.default_rng(seed)
-        kept: list[NDArray] | None = None
-        lower, upper, n_rows = np.array(np.inf), np.array(-np.inf), 0
-        for X, Y, weights in chunks:
-            if not len(X):  # every weight was 0
-                continue
-            n_rows += len(X)
-            lower, upper = np.minimum(lower, Y.min(axis=0)), np.maximum(upper, Y.max(axis=0))
-            new = [X, Y, weights, rng.random(len(X))]
-            # the rows of the smallest random keys are a uniform subsample
-            kept = new if kept is None else [np.concatenate(p) for p in zip(kept, new, strict=True)]
-            if len(kept[3]) > n_pilot:
-                smallest = np.argpartition(kept[3], n_pilot)[:n_pilot]
-                kept = [part[smallest] for part in kept]
-        if kept is None or n_rows < 2:
-            raise InvalidInputError(f"Found {n_rows} sample(s) in the chunks; 2 are required.")
-        order = np.argsort(kept[3])
-        X, Y, weights = (part[order] for part in kept[:3])
-        return cls(X, Y, weights, lower, upper, n_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,26 +48,35 @@ class StreamPlan:
     centres: NDArray
     output: Reconstruction
     bins: OutputBins | None
-    wishes: Wishes
+    spec: ModelSpec
     chunk_rows: int
     judges: Chunk | None = None  # rows whose held-out loss chooses α; None for the rule
 
     @classmethod
     def of(
-        cls, wishes: Wishes, options: Nystrom, pilot: Pilot, *, judge_alpha: bool = False
+        cls, spec: ModelSpec, options: Nystrom, pilot: Pilot, *, judge_alpha: bool = False
     ) -> "StreamPlan":
         """Choose from the pilot sample by the heuristic rule, with the N of all rows."""
-        check_output(wishes, pilot.Y)
-        kernel = with_median_scales(wishes.kernel_x, pilot.X, pilot.weights, seed=wishes.seed)
-        output = _output_side(replace(wishes, kernel_x=kernel), pilot)
-        rng = np.random.default_rng(wishes.seed)
+        check_output(spec, pilot.Y)
+        kernel = with_median_scales(spec.kernel_x, pilot.X, pilot.weights, seed=spec.seed)
+        output = _output_side(replace(spec, kernel_x=kernel), pilot)
+        rng = np.random.default_rng(spec.seed)
         centres = options.choose(kernel, pilot.X, options.n_centres(pilot.n_rows), rng)
         bins = OutputBins.of(output, len(centres))
         few = slice(0, _JUDGES)
         judges = (pilot.X[few], pilot.Y[few], pilot.weights[few]) if judge_alpha else None
-        plan = cls(kernel, centres, output, bins, wishes, options.chunk_rows, judges)
+        plan = cls(kernel, centres, output, bins, spec, options.chunk_rows, judges)
         plan.require_memory()
         return plan
+
+    @classmethod
+    def chosen(
+        cls, spec: ModelSpec, options: Nystrom, pilot: Pilot, *, automatic: bool
+    ) -> "StreamPlan":
+        """Choose from the pilot sample, by held-out losses if asked, else by the rule alone."""
+        if automatic:
+            spec = pilot_spec(spec, pilot.rows(_PILOT_ROWS))
+        return cls.of(spec, options, pilot, judge_alpha=automatic)
 
     @property
     def n_targets(self) -> int:
@@ -149,43 +117,33 @@ class StreamPlan:
         for start in range(0, len(X), step):
             rows = slice(start, start + step)
             section = buffer[: len(X[rows])]
-            cross_gram(self.kernel, X[rows], self.centres, out=section, n_jobs=self.wishes.n_jobs)
+            cross_gram(self.kernel, X[rows], self.centres, out=section, n_jobs=self.spec.n_jobs)
             targets = self.output.embed(Y[rows]) if self.bins is None else self.bins.shares(Y[rows])
             sums.add(section, targets, weights[rows])
             if tell is not None:
                 tell(len(section))
 
     def system(self, sums: NystromSums) -> NystromSystem:
-        """Return the ridge system of the sums; α follows the number of rows."""
-        alpha = ridge_value(
-            self.wishes.alpha, DEFAULT_ALPHA, sums.n_effective, self.output.measure.n_nodes
+        """Return the ridge system of the sums; α follows the number of rows, or is judged."""
+        whitened = WhitenedSums.of(
+            self.kernel, self.centres, self.whitening, sums, n_jobs=self.spec.n_jobs
         )
-        system = NystromSystem(
-            self.kernel, self.centres, self.whitening, sums, alpha, n_jobs=self.wishes.n_jobs
-        )
-        if self.judges is not None and self.wishes.alpha is None:
-            return system.with_alpha(self._judged_alpha(system, sums))
-        return system
+        if self.judges is not None and self.spec.alpha is None:
+            return whitened.factor(self._judged_alpha(whitened, sums))
+        n_nodes = self.output.measure.n_nodes
+        alpha = ridge_value(self.spec.alpha, DEFAULT_ALPHA, sums.n_effective, n_nodes)
+        return whitened.factor(alpha)
 
-    def _judged_alpha(self, first: NystromSystem, sums: NystromSums) -> float:
-        """Return the α of least held-out log score of the judges, which are among the rows.
-
-        With the prediction f and the leverage h of a row, it is predicted as (f - hb)/(1 - h)
-        without itself: no second pass over the data.
-        """
+    def _judged_alpha(self, whitened: WhitenedSums, sums: NystromSums) -> float:
+        """Return the α of least held-out log score of the judges, which are among the rows."""
         assert self.judges is not None
         X, Y, weights = self.judges
-        section = cross_gram(self.kernel, X, self.centres, n_jobs=self.wishes.n_jobs)
         embedded = self.output.embed(Y)
         scoring = Scoring(self.output.measure, Y, weights, self.output.kernel.scales)
         targets = self._embedded_targets(sums)
 
         def loss(alpha: float) -> float:
-            system = first.with_alpha(alpha)
-            leverage = system.squared_norms(section)
-            leverage = np.minimum(leverage * (1.0 if sums.counts else weights), 1.0 - 1e-9)
-            fitted = section @ system.coefficients(targets)
-            held_out = (fitted - leverage[:, None] * embedded) / (1.0 - leverage)[:, None]
+            held_out = whitened.factor(alpha).held_out_at(X, weights, embedded, targets)
             return LogScore()(scoring, self.output.reconstruct(held_out))[0]
 
         return lowest_alpha(loss, _ALPHA_RANGE, _ALPHAS_TRIED)
@@ -197,16 +155,16 @@ class StreamPlan:
     @cached_property
     def whitening(self) -> Array:
         """The whitened basis of the centres: the same for all sums."""
-        return whitened_basis(self.kernel, self.centres, self.wishes.n_jobs)
+        return whitened_basis(self.kernel, self.centres, self.spec.n_jobs)
 
-    def operator(
-        self, system: NystromSystem, sums: NystromSums, positivity: Positivity
-    ) -> DensityOperator:
+    def operator(self, system: NystromSystem, sums: NystromSums) -> DensityOperator:
         """Return the model of the sums and their system."""
-        targets, marginal = self._embedded_targets(sums), sums.target_totals
+        targets, total = self._embedded_targets(sums), sums.target_totals
         if self.bins is not None:
-            marginal = self.bins.embed(marginal[:, None])[0]
-        return DensityOperator.streamed(system, self.output, sums, targets, marginal, positivity)
+            total = self.bins.embed(total[:, None])[0]
+        condensed = Condensed(targets, sums.ones, total)
+        positivity = self.spec.settings.positivity
+        return DensityOperator.of_condensed(system, self.output, condensed, positivity)
 
 
 def same_plan(first: StreamPlan, second: StreamPlan) -> bool:
@@ -218,11 +176,6 @@ def same_plan(first: StreamPlan, second: StreamPlan) -> bool:
         and np.array_equal(first.output.measure.nodes, second.output.measure.nodes)
         and first.output.kernel == second.output.kernel
     )
-
-
-def pilot_size(options: Nystrom, n_rows: int) -> int:
-    """Return how many rows to choose centres and parameters from."""
-    return max(_PILOT_ROWS, _ROWS_PER_CENTRE * options.n_centres(n_rows))
 
 
 def stream(
@@ -243,18 +196,18 @@ def stream(
     return sums
 
 
-def _output_side(wishes: Wishes, pilot: Pilot) -> Reconstruction:
+def _output_side(spec: ModelSpec, pilot: Pilot) -> Reconstruction:
     """Return the output side from an exact fit of a few pilot rows, with the N of all rows."""
     share = pilot.n_rows / len(pilot.X)
     groups = Groups.of(pilot.X[:_PILOT_ROWS], pilot.weights[:_PILOT_ROWS])
     Y = pilot.Y[:_PILOT_ROWS]
-    kernel_y = wishes.kernel_y or Gaussian()
+    kernel_y = spec.kernel_y or Gaussian()
     spread = None
     if not kernel_y.fitted:
-        alpha = ridge_value(wishes.alpha, DEFAULT_ALPHA, groups.n_effective, len(Y))
-        system = ExactSystem(wishes.kernel_x, groups, alpha, Exact(), n_jobs=wishes.n_jobs)
-        spread = held_out_residual_sd(system, Y, wishes.seed)
+        alpha = ridge_value(spec.alpha, DEFAULT_ALPHA, groups.n_effective, len(Y))
+        system = ExactRows(spec.kernel_x, groups, n_jobs=spec.n_jobs).factor(alpha)
+        spread = held_out_residual_sd(system, Y, spec.seed)
     weights = pilot.weights
     n = effective_size(weights) * share
     ranged = np.concatenate([pilot.Y, [pilot.lower, pilot.upper]])  # the box must hold all rows
-    return output_side(wishes, ranged, np.append(weights, [1e-9, 1e-9]), spread, n)
+    return output_side(spec, ranged, np.append(weights, [1e-9, 1e-9]), spread, n)

@@ -1,13 +1,14 @@
-"""The output side as a function of its filter: cut-off length and ridge, with derivatives.
+"""The output side as a function of its filter: cut-off length and ridge, with pullbacks.
 
 A Gaussian ℓ of scale σ and ridge α' pass frequencies up to ω_c, where the gain has halved:
 e^{σ²ω_c²/2} = 2 + 1/α' (docs/theory.md). The cut-off length 1/ω_c and α' are nearly independent,
 σ and α' are not, so the search moves (log cut-off length, log α').
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,6 +28,16 @@ def scale_per_length(alpha_prime: float) -> float:
     1.1774
     """
     return float(np.sqrt(2.0 * np.log(2.0 + 1.0 / alpha_prime)))
+
+
+class FilterSlopes(NamedTuple):
+    """Derivatives of a loss through the filter F(S): of S by log scales, and of F by the ridge."""
+
+    log_scales: Array
+    ridge: float
+
+
+Pullback = Callable[[Array], tuple[Array, FilterSlopes]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,75 +104,90 @@ class OutputFamily:
 
     def at(self, Y: Array, log_length: ArrayLike, log_ridge: float) -> "FilteredOutputs":
         """Return one member of the family, at outputs Y."""
-        return FilteredOutputs(self, Y, log_length, log_ridge)
+        return FilteredOutputs(self, log_length, log_ridge, Y)
 
     def binned(self, log_length: ArrayLike, log_ridge: float) -> "BinnedOutputs":
         """Return one member of the family, for outputs on the nodes of the grid."""
         return BinnedOutputs(self, log_length, log_ridge)
 
 
+@dataclass(frozen=True, eq=False)
 class _FilterFunction:
-    """Rows F(S), for a smooth function F of the Gram matrix S of the nodes, with derivatives.
+    """Rows F(S), for a smooth function F of the Gram matrix S of the nodes, with pullbacks.
 
     Everything happens between the eigenvectors of S, which are found once.
     """
 
-    def __init__(self, family: OutputFamily, log_length: ArrayLike, log_ridge: float) -> None:
-        self.family, self.ridge = family, float(np.exp(log_ridge))
-        self.kernel = family.density_kernel(log_length, log_ridge)
-        powers = family.filter.gain_powers(self.ridge)
-        assert powers is not None
-        self._gain_powers = powers
+    family: OutputFamily
+    log_length: ArrayLike
+    log_ridge: float
 
-    def forward(self, rows: Array) -> Array:
-        """Return rows F(S)."""
-        self._given = self._spectrum.rotated(rows)
-        return self._spectrum.rotated_back(self._given * self._function())
+    @property
+    def ridge(self) -> float:
+        """α'."""
+        return float(np.exp(self.log_ridge))
 
-    def backward(self, G: Array) -> Array:
-        """Return dL/d(rows) for G = dL/d(rows F(S))."""
-        self._pulled = self._spectrum.rotated(G)
-        return self._spectrum.rotated_back(self._pulled * self._function())
+    @cached_property
+    def kernel(self) -> DensityKernel:
+        """The output kernel."""
+        return self.family.density_kernel(self.log_length, self.log_ridge)
 
-    def slopes(self, embedding_part: Array | float = 0.0) -> tuple[Array, float]:
-        """Return dL/d(log lengths), dL/d(log ridge), after :meth:`backward`.
+    def filtered(self, rows: Array) -> tuple[Array, Pullback]:
+        """Return rows F(S), and the pullback dL/d(rows F(S)) -> dL/d(rows), slopes of F(S)."""
+        given = self._spectrum.rotated(rows)
 
-        ``embedding_part`` is what the log scales add to L in another way.
+        def pullback(G: Array) -> tuple[Array, FilterSlopes]:
+            pulled = self._spectrum.rotated(G)
+            back = self._spectrum.rotated_back(pulled * self._function)
+            return back, self._slopes(given, pulled)
+
+        return self._spectrum.rotated_back(given * self._function), pullback
+
+    def parameter_slopes(
+        self, through_filter: FilterSlopes, embedding_part: Array | float = 0.0
+    ) -> tuple[Array, float]:
+        """Return dL/d(log lengths), dL/d(log ridge).
+
+        ``embedding_part`` is what the log scales add to L other than through F(S).
         """
         log_scales = np.zeros(self.family.n_lengths)
         if not self.family.kernel.fitted:
-            log_scales += self.family.moves * (embedding_part + self._gram_part())
-        direct = self.ridge * float(
-            np.einsum("qm,qm->m", self._pulled, self._given) @ self._ridge_derivative()
-        )
+            log_scales += self.family.moves * (embedding_part + through_filter.log_scales)
         inverse = 1.0 / self.ridge
         squared = scale_per_length(self.ridge) ** 2
         through_scale = float(log_scales.sum()) * inverse / ((2.0 + inverse) * squared)
-        return log_scales, direct - through_scale
+        return log_scales, self.ridge * through_filter.ridge - through_scale
 
+    def _slopes(self, given: Array, pulled: Array) -> FilterSlopes:
+        """Return <dL/dS, dS/d(log scales)>, by d(r^k) = -Σ r^i dS r^{k+1-i}, and dL/d(ridge)."""
+        ridge = float(np.einsum("qm,qm->m", pulled, given) @ self._ridge_derivative)
+        total = np.zeros(len(self._grams))
+        if not self.family.kernel.fitted:
+            r = 1.0 / (self._spectrum.eigenvalues + self.ridge)
+            for k, coefficient in enumerate(self._powers, start=1):
+                for i in range(1, k + 1):
+                    left, right = pulled * r**i, given * r ** (k + 1 - i)
+                    total -= coefficient * self._slope_form(left, right)
+        return FilterSlopes(total, ridge)
+
+    @property
     def _function(self) -> Array:
-        """Return F at the eigenvalues."""
+        """F at the eigenvalues."""
         return self.family.filter.gain(self._spectrum.eigenvalues, self.ridge)
 
+    @property
     def _ridge_derivative(self) -> Array:
-        """Return ∂F/∂ridge at the eigenvalues."""
+        """∂F/∂ridge at the eigenvalues."""
         slope = self.family.filter.ridge_derivative(self._spectrum.eigenvalues, self.ridge)
         assert slope is not None
         return slope
 
+    @property
     def _powers(self) -> Sequence[float]:
-        """Return c with F = c_0 + Σ_k c_k r^k, r = (S + ridge)⁻¹, without c_0."""
-        return self._gain_powers
-
-    def _gram_part(self) -> Array:
-        """Return <dL/dS, dS/d(log scales)>: d(r^k) = -Σ r^i dS r^{k+1-i}."""
-        r = 1.0 / (self._spectrum.eigenvalues + self.ridge)
-        total = np.zeros(len(self._grams))
-        for k, coefficient in enumerate(self._powers(), start=1):
-            for i in range(1, k + 1):
-                left, right = self._pulled * r**i, self._given * r ** (k + 1 - i)
-                total -= coefficient * self._slope_form(left, right)
-        return total
+        """C with F = c_0 + Σ_k c_k r^k, r = (S + ridge)⁻¹, without c_0."""
+        powers = self.family.filter.gain_powers(self.ridge)
+        assert powers is not None
+        return powers
 
     def _slope_form(self, left: Array, right: Array) -> Array:
         """Return Σ left dS/d(log scale) rightᵀ between eigenvectors, for the scale of each axis."""
@@ -200,68 +226,78 @@ class _FilterFunction:
         return DenseSpectrum(grams[0]) if len(grams) == 1 else KroneckerSpectrum(grams, 1.0)
 
 
+@dataclass(frozen=True, eq=False)
 class FilteredOutputs(_FilterFunction):
-    """Embeddings of outputs and the filter that turns (smoothed) embeddings into densities."""
+    """Densities g(S) of embeddings of outputs Y, which depend on the scales of the kernel too."""
 
-    def __init__(
-        self, family: OutputFamily, Y: Array, log_length: ArrayLike, log_ridge: float
-    ) -> None:
-        super().__init__(family, log_length, log_ridge)
-        self._by_axis = _embedded(self.kernel, Y, family)
-        self.embeddings = reduce(_outer, [values for values, _ in self._by_axis])
-        self._root = np.sqrt(family.measure.weights)
+    Y: Array
 
-    def reconstruct(self, embeddings: Array) -> Array:
-        """Return the node densities of (smoothed) embeddings, (N, M)."""
-        return self.forward(embeddings * self._root) / self._root
+    @cached_property
+    def embeddings(self) -> Array:
+        """ℓ(Y, nodes), (N, M)."""
+        return reduce(_outer, [values for values, _ in self._by_axis])
 
-    def pull_embeddings(self, G: Array) -> Array:
-        """Return dL/d(embeddings) for G = dL/d(node densities)."""
-        return self.backward(G / self._root) * self._root
+    def densities(self, embeddings: Array) -> tuple[Array, Pullback]:
+        """Return node densities of (smoothed) embeddings (N, M), and the pullback."""
+        root = np.sqrt(self.family.measure.weights)
+        values, filter_pullback = self.filtered(embeddings * root)
 
-    def pull_parameters(self, embedding_gradient: Array) -> tuple[Array, float]:
-        """Return dL/d(log lengths), dL/d(log ridge), after :meth:`pull_embeddings`.
+        def pullback(G: Array) -> tuple[Array, FilterSlopes]:
+            back, slopes = filter_pullback(G / root)
+            return back * root, slopes
 
-        ``embedding_gradient`` is dL/dE of the embeddings E themselves.
-        """
+        return values / root, pullback
+
+    def slopes(
+        self, through_filter: FilterSlopes, embedding_gradient: Array
+    ) -> tuple[Array, float]:
+        """Return dL/d(log lengths), dL/d(log ridge) from dL/dE of the embeddings E themselves."""
         parts = []
         for moving in range(len(self._by_axis)):
             slope = [pair[i == moving] for i, pair in enumerate(self._by_axis)]
             parts.append(np.vdot(embedding_gradient, reduce(_outer, slope)))
-        return self.slopes(np.array(parts))
+        return self.parameter_slopes(through_filter, np.array(parts))
+
+    @cached_property
+    def _by_axis(self) -> list[tuple[Array, Array]]:
+        return _embedded(self.kernel, self.Y, self.family)
 
 
+@dataclass(frozen=True, eq=False)
 class BinnedOutputs(_FilterFunction):
     """Densities of outputs that lie on the nodes of a grid: weights of nodes times S g(S).
 
     The embedding of a node is a row of S, so that the number of outputs no longer matters.
     """
 
-    def densities(self, node_weights: Array) -> Array:
-        """Return the node densities of weights on the nodes, (Q, M) -> (Q, M)."""
-        return self.forward(node_weights) / self._cell
+    def densities(
+        self, node_weights: Array
+    ) -> tuple[Array, Callable[[Array], tuple[Array, float]]]:
+        """Return node densities of weights on the nodes (Q, M), and the pullback to parameters."""
+        assert isinstance(self.family.measure, Grid)
+        cell = self.family.measure.cell_volume
+        values, filter_pullback = self.filtered(node_weights)
 
-    def pull(self, G: Array) -> tuple[Array, float]:
-        """Return dL/d(log lengths), dL/d(log ridge) for G = dL/d(node densities)."""
-        self._pulled = self._spectrum.rotated(G / self._cell)
-        return self.slopes()
+        def pullback(G: Array) -> tuple[Array, float]:
+            return self.parameter_slopes(filter_pullback(G / cell)[1])
+
+        return values / cell, pullback
 
     @property
-    def _cell(self) -> float:
-        assert isinstance(self.family.measure, Grid)
-        return self.family.measure.cell_volume
-
     def _function(self) -> Array:
-        return self._spectrum.eigenvalues * super()._function()
+        return self._spectrum.eigenvalues * super()._function
 
+    @property
     def _ridge_derivative(self) -> Array:
-        return self._spectrum.eigenvalues * super()._ridge_derivative()
+        return self._spectrum.eigenvalues * super()._ridge_derivative
 
+    @property
     def _powers(self) -> Sequence[float]:
         # S r = 1 - ridge r
+        powers = super()._powers
         return [
             after - self.ridge * power
-            for power, after in zip(self._gain_powers, [*self._gain_powers[1:], 0.0], strict=True)
+            for power, after in zip(powers, [*powers[1:], 0.0], strict=True)
         ]
 
 

@@ -13,11 +13,10 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from kcdo.arrays import Array
-from kcdo.distributions import layout_of, make_positive
+from kcdo.distributions import layout_of, positive_density
 from kcdo.errors import InvalidInputError
 from kcdo.measures import Grid, Measure
 
-_LEAST_INTEGRAL = 1e-3
 _TINY = 1e-300
 
 
@@ -77,7 +76,7 @@ class Loss(ABC):
 
     def __call__(self, scoring: Scoring, values: Array) -> tuple[float, Array]:
         """Return the mean loss of signed node values and dL/d(values)."""
-        density, back = positive_density(scoring.measure, values)
+        density, back = positive_density(values, scoring.measure.weights)
         rows, gradient = self.of_density(scoring, density)
         return float(scoring.share @ rows), back(scoring.share[:, None] * gradient)
 
@@ -108,19 +107,6 @@ class LogScore(Loss):
             return 0.5, np.maximum(scoring.beside, _TINY)
         ranges = np.maximum(np.ptp(scoring.measure.nodes, axis=0), _TINY)
         return self.epsilon, 1.0 / np.prod(ranges, keepdims=True)
-
-
-@dataclass(frozen=True)
-class CdeLoss(Loss):
-    """∫p² - 2 p(y): the integrated squared error, up to a constant, without bias."""
-
-    by_rows: ClassVar[bool] = True
-
-    def of_density(self, scoring: Scoring, density: Array) -> tuple[Array, Array]:
-        """Return the loss of each row and its derivative."""
-        v = scoring.measure.weights
-        rows = density**2 @ v - 2.0 * scoring.at_outputs(density)
-        return rows, 2.0 * density * v - 2.0 * scoring.readout.toarray()
 
 
 @dataclass(frozen=True)
@@ -159,30 +145,3 @@ class BalancedScore(Loss):
         crps, crps_gradient = self.crps.of_density(scoring, density)
         mean = float(scoring.share @ crps)
         return logs + np.log(mean), log_gradient + crps_gradient / mean
-
-
-def positive_density(measure: Measure, values: Array):  # type: ignore[no-untyped-def]
-    """Return the positive densities of signed node values, and the pullback of derivatives.
-
-    u is divided by its integral and projected: max(p - τ, 0), where τ is the mean excess of the
-    nodes that stay. Rows without a positive integral are uniform, with derivative 0.
-    """
-    v = measure.weights
-    integral = values @ v
-    usable = integral > _LEAST_INTEGRAL
-    integral = np.where(usable, integral, 1.0)
-    signed = np.where(usable[:, None], values / integral[:, None], 1.0 / measure.total)
-    density = make_positive(signed, v, "project")
-    active = density > 0
-
-    def back(G: Array) -> Array:
-        kept = np.where(active, G, 0.0)
-        # τ moves by Σ_active v dp / Σ_active v
-        slope = kept.sum(axis=1) / np.maximum(active @ v, 1e-300)
-        signed_slope = np.where(active, G - slope[:, None] * v, 0.0)
-        along = np.sum(signed_slope * signed, axis=1)
-        out = (signed_slope - along[:, None] * v) / integral[:, None]
-        out[~usable] = 0.0
-        return out
-
-    return density, back

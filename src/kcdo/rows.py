@@ -1,4 +1,4 @@
-"""The rows of a search for parameters, and how much work it may do."""
+"""The rows of a fit: some of them at random, folds of them, and what repeats among them."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +12,7 @@ from kcdo.systems import Groups
 
 @dataclass(frozen=True)
 class Rows:
-    """Inputs, outputs and weights of some rows."""
+    """Inputs, outputs (N, d) and weights of some rows."""
 
     X: NDArray
     Y: Array
@@ -20,6 +20,11 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.X)
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights."""
+        return float(self.weights.sum())
 
     def take(self, rows: NDArray[np.integer]) -> "Rows":
         """Return some of the rows."""
@@ -31,9 +36,7 @@ class Rows:
 
     def sampled(self, most: int, seed: int) -> NDArray[np.integer]:
         """Return the places of the rows of a :meth:`sample`."""
-        if len(self) <= most:
-            return np.arange(len(self))
-        return np.sort(np.random.default_rng(seed).choice(len(self), most, replace=False))
+        return sampled(len(self), most, seed)
 
     @cached_property
     def share_repeated(self) -> float:
@@ -52,36 +55,22 @@ class Rows:
         """Return the rows with other outputs."""
         return replace(self, Y=Y)
 
+    def centred(self) -> Array:
+        """Return the outputs less their mean: a ridge shrinks towards 0."""
+        return self.Y - np.average(self.Y, axis=0, weights=self.weights)
 
-@dataclass(frozen=True)
-class Effort:
-    """How much work the search may do.
 
-    Parameters
-    ----------
-    race_rows : int
-        Rows on which kernel families and starts are compared.
-    rows : int
-        Rows on which the best of them are compared again, and the mean is learnt; of more rows a
-        part judges the noise of the mean.
-    last_rows : int
-        Rows on which the scales of the best are then learnt.
-    held_out : int
-        Least number of rows on which α and the output filter are judged, with all others in the
-        fit.
-    judged_entries : float
-        Held-out rows times all rows that cost little: so many are judged if they are more.
-    race_steps, steps : int
-        Steps of a search from one start, and of the last one.
-    n_jobs : int, optional
-        Threads that search from different starts; None: all cores.
+def sampled(n: int, most: int, seed: int) -> NDArray[np.integer]:
+    """Return at most so many of n places at random, sorted; all of them where they are few."""
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+
+
+def fold_numbers(n: int, folds: int, seed: int) -> NDArray[np.integer]:
+    """Return the fold of each of n rows, (n,): folds of equal size, at random.
+
+    >>> np.bincount(fold_numbers(7, 3, seed=0))
+    array([3, 2, 2])
     """
-
-    race_rows: int = 400
-    rows: int = 800
-    last_rows: int = 1500
-    held_out: int = 500
-    judged_entries: float = 5e6
-    race_steps: int = 12
-    steps: int = 15
-    n_jobs: int | None = None
+    return np.random.default_rng(seed).permutation(n) % folds

@@ -1,22 +1,45 @@
-"""Descent to parameters of small loss: many by L-BFGS, α by a few judgements."""
+"""Searches for parameters of small loss: many by L-BFGS, α and a nugget by a few judgements."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
 from kcdo.arrays import Array
-from kcdo.kernels import FreeScales, with_median_scales
+from kcdo.kernels import FreeScales, Kernel, Remembering, with_median_scales
 from kcdo.systems import Groups
 
 Objective = Callable[[Array], tuple[float, Array]]
 Bounds = list[tuple[float, float]]
+Kept = TypeVar("Kept")
 
 GOOD_ENOUGH = 1e-4  # gain of a step, in nats per row, that is not worth another one
 _RESOLUTION = 2e-9
 _LOG_STEP = float(np.log(4.0))
 ALPHA_RANGE = (-22.0, 2.0)  # of log α
 _SCALE_RANGE = (-5.0, 7.0)  # of log scales about the median heuristic
+_NUGGETS = (0.5, 0.8, 0.95, 0.99, 0.998)  # shares of the ridge that are a nugget of the input
+
+
+@dataclass
+class BestSoFar(Generic[Kept]):
+    """The candidate of the lowest loss so far; of the others nothing is kept."""
+
+    loss: float = np.inf
+    kept: Kept | None = None
+
+    def offer(self, loss: float, candidate: Kept) -> float:
+        """Keep the candidate if it is the best or the first; return its loss."""
+        if self.kept is None or loss < self.loss or np.isnan(self.loss):
+            self.loss, self.kept = loss, candidate
+        return loss
+
+    def best(self) -> Kept:
+        """Return the candidate that was kept."""
+        assert self.kept is not None, "nothing was offered"
+        return self.kept
 
 
 def minimise(
@@ -93,6 +116,23 @@ def lowest_alpha(
         options={"maxiter": judgements, "xatol": 0.2},
     )
     return float(np.exp(result.x))
+
+
+def search_nugget(
+    judge: Callable[[Kernel, float], float], kernel: Kernel, noise: float, least: float
+) -> None:
+    """Judge ever larger shares of the ridge as a nugget of the input, while that helps.
+
+    ``noise`` is the ridge of a single row, ``least`` the loss without a nugget. The diagonal of
+    inputs that come once stays; those that come often count for less at other inputs.
+    """
+    for share in _NUGGETS:
+        own = share * noise
+        remembering = Remembering(kernel, own / (1.0 + own))
+        loss = judge(remembering, (1.0 - share) * noise / (1.0 + own))
+        if loss >= least:
+            return
+        least = loss
 
 
 def median_log_scales(scales: FreeScales, groups: Groups) -> Array:

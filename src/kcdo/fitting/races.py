@@ -1,41 +1,36 @@
-"""The search for the parameters of a conditional density: scales, α and the output filter."""
+"""The race for the scales of a density: families and starts compared on ever more rows."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any
+from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
-from scipy.sparse import csr_array, csr_matrix
 
 from kcdo.arrays import Array
-from kcdo.kernels import FreeScales, Kernel
-from kcdo.measures import Grid
-from kcdo.parallel import blas_limit, ordered_map
-from kcdo.systems import Groups, rows_used
-from kcdo.tuning.descent import (
+from kcdo.components import Effort
+from kcdo.fitting.filters import OutputFamily, scale_per_length
+from kcdo.fitting.losses import Loss
+from kcdo.fitting.objectives import HeldOutLoss
+from kcdo.fitting.search import (
     ALPHA_RANGE,
     GOOD_ENOUGH,
     Bounds,
-    Objective,
     median_log_scales,
     minimise,
     scale_bounds,
 )
-from kcdo.tuning.losses import Loss, Scoring
-from kcdo.tuning.objective import FilterLoss, HeldOutLoss
-from kcdo.tuning.outputs import OutputFamily, node_shares, scale_per_length
-from kcdo.tuning.rows import Effort, Rows
-from kcdo.tuning.smoothers import ExactSmoother, FixedSmoother, Leave
+from kcdo.fitting.smoothing import Leave, exact_smoother
+from kcdo.kernels import FreeScales, Kernel
+from kcdo.parallel import blas_limit, ordered_map
+from kcdo.rows import Rows
+from kcdo.systems import Groups
 
 _SCALE_PRIOR = 0.8  # sd, about the start, of log scales in the search
-_RIDGE_RANGE = (-9.2, 4.6)  # of log α': sharpening is bounded
+RIDGE_RANGE = (-9.2, 4.6)  # of log α': sharpening is bounded
 _FIRST_RIDGE = 0.3  # α'
-_LEADERS = 3, 2  # starts that go on to more steps, and to more rows
-_LEAST_SHARE = 0.05  # of a mixture with the rival, below which a form is not worth refining
-_FILTER_STEPS = 12
+_LEAST_SHARE = 0.05  # of a mixture with the rival, below which a component is not worth refining
 _FINEST = 0.35  # least cut-off length, in node spacings
 
 
@@ -47,7 +42,7 @@ class Fixed:
     ridge: float | None = None
 
 
-_OPEN = Fixed()
+OPEN = Fixed()
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +104,8 @@ class DensitySearch:
     rival : (n,), optional
         Held-out densities of another model at the outputs of the first, few rows: a search that
         adds next to nothing to it ends after these.
+    n_jobs : int, optional
+        Threads that search from different starts; None: all cores.
     """
 
     rows: Rows
@@ -116,8 +113,9 @@ class DensitySearch:
     effort: Effort
     leave: Leave
     seed: int = 0
-    fixed: Fixed = _OPEN
+    fixed: Fixed = OPEN
     rival: Array | None = None
+    n_jobs: int | None = None
 
     def best(self, starts: Sequence[Start], alpha: float, log_length: float) -> DensityChoice:
         """Return the best parameters, from several starts and a first α and log cut-off length.
@@ -140,9 +138,9 @@ class DensitySearch:
         else:
             steps = 2 * effort.race_steps // 3
             yield n_starts, effort.race_rows, steps, 0.0
-            yield _LEADERS[0], effort.race_rows, steps, 0.0
+            yield effort.leaders[0], effort.race_rows, steps, 0.0
             if n > effort.race_rows:
-                yield _LEADERS[1], effort.rows, steps, GOOD_ENOUGH
+                yield effort.leaders[1], effort.rows, steps, GOOD_ENOUGH
         if n_starts > 1 or min(n, effort.last_rows) > effort.race_rows:
             yield 1, effort.last_rows, effort.steps, GOOD_ENOUGH
 
@@ -171,20 +169,20 @@ class DensitySearch:
             return replace(entrant, theta=theta, loss=value)
 
         with blas_limit(1):  # on such matrices threads of BLAS hinder one another
-            found = list(ordered_map(run, entrants, self.effort.n_jobs))
+            found = list(ordered_map(run, entrants, self.n_jobs))
         return sorted(found, key=lambda entrant: entrant.loss)
 
     def _objective(self, start: Start, rows: Rows) -> tuple["_WithPrior", Bounds]:
         """Return the held-out loss of some rows with a prior of the scales, and bounds for it."""
         groups = Groups.of(rows.X, rows.weights)
         scales = FreeScales(start.template, rows.X.shape[-1])
-        smoother = partial(ExactSmoother, scales, groups=groups, leave=self.leave)
+        smoother = partial(exact_smoother, scales, groups=groups, leave=self.leave)
         held_out = HeldOutLoss(smoother, start.outputs, rows.Y, rows.weights, self.loss)
         bounds = [
             *scale_bounds(median_log_scales(scales, groups)),
-            _bounds_of(self.fixed.alpha, ALPHA_RANGE),
-            *_length_bounds(start.outputs, start.least_length),
-            _bounds_of(self.fixed.ridge, _RIDGE_RANGE),
+            bounds_of(self.fixed.alpha, ALPHA_RANGE),
+            *length_bounds(start.outputs, start.least_length),
+            bounds_of(self.fixed.ridge, RIDGE_RANGE),
         ]
         return _WithPrior(held_out, scales.log_scales_of(start.kernel), len(rows)), bounds
 
@@ -219,85 +217,6 @@ class _Entrant:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class FilterSearch:
-    """The search for the output filter alone, by the loss of some rows with all others in the fit.
-
-    Parameters
-    ----------
-    rows : Rows
-        All rows.
-    held_out : array of int
-        Those that are judged.
-    outputs : OutputFamily
-        The output sides of a choice, perhaps on other nodes.
-    loss : Loss
-        What is made small.
-    fixed : Fixed
-        Ridges that are given.
-    beside : (n,), optional
-        Densities of another model at the rows that are judged, as in :class:`Scoring`.
-    n_jobs : int, optional
-        Threads; None: all cores.
-    """
-
-    rows: Rows
-    held_out: NDArray[np.integer]
-    outputs: OutputFamily
-    loss: Loss
-    fixed: Fixed = _OPEN
-    beside: Array | None = None
-    n_jobs: int | None = None
-
-    def best(self, choice: DensityChoice, weights: Array | csr_array) -> DensityChoice:
-        """Return the choice with the filter tuned to given held-out weights, (rows judged, N)."""
-        start = np.append(choice.log_lengths, choice.log_ridge)
-        lengths = _length_bounds(self.outputs, choice.start.least_length)
-        bounds = [*lengths, _bounds_of(self.fixed.ridge, _RIDGE_RANGE)]
-        with blas_limit(1):
-            objective = self._objective(weights)
-            theta, value = minimise(objective, start, bounds, _FILTER_STEPS, GOOD_ENOUGH)
-        return replace(choice, log_lengths=theta[:-1], log_ridge=float(theta[-1]), loss=value)
-
-    def _objective(self, weights: Array | csr_array) -> Objective:
-        """Return the loss as a function of the filter; on a grid it costs the same for any N."""
-        rows, outputs = self.rows, self.outputs
-        scored, row_weights = rows.Y[self.held_out], rows.weights[self.held_out]
-        if self._shares is not None:
-            scoring = Scoring(outputs.measure, scored, row_weights, outputs.shape, self.beside)
-            shared: Any = weights @ self._shares
-            node_weights = shared if isinstance(shared, np.ndarray) else shared.toarray()
-            return FilterLoss(node_weights, outputs, scoring, self.loss, self.n_jobs)
-        Y = rows.Y
-        if isinstance(weights, csr_array):
-            used, weights = rows_used(weights)
-            Y = Y[used]
-        smoother = FixedSmoother(weights)
-        objective = HeldOutLoss(
-            lambda log_scales, alpha: smoother,
-            outputs,
-            Y,
-            row_weights,
-            self.loss,
-            scored,
-            self.beside,
-        )
-
-        def of_filter(theta: Array) -> tuple[float, Array]:
-            value, gradient = objective(np.concatenate([[0.0], theta]))
-            return value, gradient[1:]
-
-        return of_filter
-
-    @cached_property
-    def _shares(self) -> csr_matrix | None:
-        """What each output gives to each node of a grid."""
-        measure = self.outputs.measure
-        if not isinstance(measure, Grid) or not self.outputs.separable:
-            return None
-        return node_shares(measure, self.rows.Y)
-
-
 def share_beside(densities: Array, rival: Array, weights: Array) -> float:
     """Return the w that makes the densities w p + (1 - w) q likeliest.
 
@@ -317,7 +236,7 @@ def shortest_length(least_scale: Array, ridge: float | None = None) -> Array:
 
     With a ridge α' that is given, or with the one that sharpens most.
     """
-    return least_scale / scale_per_length(ridge or float(np.exp(_RIDGE_RANGE[0])))
+    return least_scale / scale_per_length(ridge or float(np.exp(RIDGE_RANGE[0])))
 
 
 def ridge_above(least_scale: ArrayLike, log_lengths: ArrayLike, log_ridge: float) -> float:
@@ -329,7 +248,7 @@ def ridge_above(least_scale: ArrayLike, log_lengths: ArrayLike, log_ridge: float
     exponent = float(np.max(0.5 * (np.asarray(least_scale) / np.exp(log_lengths)) ** 2))
     if exponent <= np.log(2.0):
         return log_ridge
-    return float(np.clip(-np.log(np.exp(exponent) - 2.0), _RIDGE_RANGE[0], log_ridge))
+    return float(np.clip(-np.log(np.exp(exponent) - 2.0), RIDGE_RANGE[0], log_ridge))
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,11 +271,12 @@ class _WithPrior:
         return value + 0.5 * float(offset @ offset) / (_SCALE_PRIOR**2 * self.n), gradient
 
 
-def _bounds_of(given: float | None, otherwise: tuple[float, float]) -> tuple[float, float]:
+def bounds_of(given: float | None, otherwise: tuple[float, float]) -> tuple[float, float]:
+    """Return bounds of a logarithm: of the number itself where it is given."""
     return otherwise if given is None else (float(np.log(given)), float(np.log(given)))
 
 
-def _length_bounds(outputs: OutputFamily, least: Array) -> list[tuple[float, float]]:
+def length_bounds(outputs: OutputFamily, least: Array) -> list[tuple[float, float]]:
     """Return bounds of the log cut-off lengths: resolved by the nodes, and not above the range."""
     low = np.maximum(_FINEST * outputs.spacing / outputs.shape, least)
     high = np.ptp(outputs.measure.nodes, axis=0) / outputs.shape

@@ -11,12 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
+from kcdo.components.density import DensityOperator, OperatorParameters
+from kcdo.components.settings import Settings
+from kcdo.components.tails import student_tail
+from kcdo.distributions import AffineBatch, Batch, StudentTail
 from kcdo.kernels import Kernel, lower_gram, weighted_median
 from kcdo.linalg import CholeskyFactor
-from kcdo.systems import Centres, Exact, ExactSystem, Groups, NystromRows, Queries
+from kcdo.rows import Rows, sampled
+from kcdo.systems import Centres, ExactRows, Groups, Queries, System, one_minus_leverage
 
-SPREAD_ROWS = 1000  # inputs that the predictive variance is computed from
-NOISE_ROWS = 2000  # rows, or inputs, that the varying noise is regressed on
+LARGEST_RESIDUAL = 7.0
 _LEAST_SQUARE = 1e-4  # a residual of 0 must not become log 0
 _LEAST_SIGNAL = 1e-200
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
@@ -70,7 +74,7 @@ class Spread:
 
 
 @dataclass(frozen=True, eq=False)
-class LocationScale:
+class LocationScaleMap:
     """The map x ↦ (m(x), s(x)), of which residuals r = (y - m)/s are taken."""
 
     location: Regression
@@ -98,94 +102,159 @@ class Residuals:
     location: Array
     scale: Array
 
+    @property
+    def clipped(self) -> Array:
+        """The residuals, outliers drawn in."""
+        return np.clip(self.values, -LARGEST_RESIDUAL, LARGEST_RESIDUAL)
 
-def fit_location_scale(
+
+@dataclass(frozen=True, eq=False)
+class LocationScaleParameters:
+    """Parameters of location and scale and of the density of the residuals."""
+
+    location: LocationParameters
+    residual: OperatorParameters
+    floor: Array  # (d,)
+
+    def fit(self, rows: Rows, settings: Settings) -> "LocationScale":
+        """Return the component of these rows."""
+        alpha = self.location.noise / rows.total
+        system = settings.unfactored(self.location.kernel, rows).factor(alpha)
+        model, residuals = fit_map(self.location, system, rows, self.floor, settings)
+        operator = self.residual.operator(rows.with_outputs(residuals.clipped), settings)
+        return LocationScale(model, operator, residuals)
+
+
+@dataclass(frozen=True, eq=False)
+class LocationScale:
+    """A density operator of residuals, mapped back, and simple shapes about the same location.
+
+    "location_scale" has the density of the residuals, "residual_tail" a Student t in its place,
+    "normal" a normal distribution.
+    """
+
+    map: LocationScaleMap
+    residual: DensityOperator
+    residuals: Residuals | None = None  # of the training rows
+
+    names = ("location_scale", "residual_tail", "normal")
+    linear = False
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs d."""
+        return self.residual.dim
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the operator of the residuals."""
+        return self.residual.nbytes
+
+    def width(self, queries: Queries) -> int:
+        """Return the numbers held for each query."""
+        return self.residual.width(queries)
+
+    def predict(self, queries: Queries) -> dict[str, Batch]:
+        """Return the distributions of the queries, by name."""
+        return _about(self.residual.batch(queries), *self.map(queries))
+
+    def held_out(self, rows: NDArray[np.integer]) -> dict[str, Batch]:
+        """Return the distributions of some training rows without themselves, by name.
+
+        Location, scale and the density of residuals each leave the row out; the residuals of the
+        other rows have seen it, which of many rows does not move them.
+        """
+        assert self.residuals is not None, "the training rows are gone"
+        inner = self.residual.held_out(rows)
+        return _about(inner, self.residuals.location[rows], self.residuals.scale[rows])
+
+    def without_training(self) -> "LocationScale":
+        """Return what predictions need."""
+        return replace(self, residual=self.residual.without_training(), residuals=None)
+
+
+def _about(residuals: Batch, location: Array, scale: Array) -> dict[str, Batch]:
+    """Return the distributions that have a location and a scale, by name."""
+    return {
+        "location_scale": AffineBatch(residuals, location, scale),
+        "residual_tail": student_tail(location, scale),
+        "normal": StudentTail(location, scale, np.inf),
+    }
+
+
+def fit_map(
     parameters: LocationParameters,
-    system: ExactSystem | NystromRows,
-    rows: tuple[NDArray, Array, Array],
+    system: System,
+    rows: Rows,
     floor: Array,
-    seed: int,
-) -> tuple[LocationScale, Residuals]:
-    """Fit location and scale to rows (X, Y, weights), at given parameters.
+    settings: Settings,
+) -> tuple[LocationScaleMap, Residuals]:
+    """Fit location and scale to rows at given parameters.
 
     ``system`` is the ridge system of the location on these rows, with ridge η of the parameters.
     """
-    X, Y, weights = rows
-    offset = np.average(Y, axis=0, weights=weights)
-    centred = Y - offset
-    location = Regression(system.bare(), system.coefficients(centred), offset)
-    held_out = system.held_out(centred)
-    errors = centred - held_out
-    # var(y_i - ŷ_{-i}) = noise / (1 - leverage), so that noise = Σ e² kept / N
-    kept = system.kept()
-    noise_variance = np.average(errors**2 * kept[:, None], axis=0, weights=weights)
+    offset = np.average(rows.Y, axis=0, weights=rows.weights)
+    centred = rows.Y - offset
+    location = Regression(system.without_factor(), system.coefficients(centred), offset)
+    errors = centred - system.held_out(centred)
+    # var(y_i - ŷ_{-i}) = noise / (1 - leverage), so that noise = Σ e² (1 - leverage) / N
+    kept = system.one_minus_leverage()
+    noise_variance = np.average(errors**2 * kept[:, None], axis=0, weights=rows.weights)
     signal = np.maximum(noise_variance / parameters.noise, _LEAST_SIGNAL)  # outputs may be equal
-    spread, ratio = _spread(parameters, X, weights, signal, system.n_jobs, seed)
+    spread, ratio = _spread(parameters, rows, signal, settings)
     variance = spread.of_ratio(ratio)
     squared = errors**2 / variance
-    log_noise, log_factor = _varying_noise(parameters, X, weights, squared, system.n_jobs, seed)
+    log_noise, log_factor = _varying_noise(parameters, rows, squared, settings)
     standard = squared / np.exp(log_factor)
-    counted = np.average(_counted(standard, weights), axis=0, weights=weights)
+    counted = np.average(_counted(standard, rows.weights), axis=0, weights=rows.weights)
     factor = np.sqrt(np.maximum(counted, _LEAST_SQUARE))
-    model = LocationScale(location, spread, log_noise, factor, floor)
+    model = LocationScaleMap(location, spread, log_noise, factor, floor)
     scale = model.scale(variance, log_factor)
-    return model, Residuals(errors / scale, Y - errors, scale)
+    return model, Residuals(errors / scale, rows.Y - errors, scale)
 
 
 def _spread(
-    parameters: LocationParameters,
-    X: NDArray,
-    weights: Array,
-    signal: Array,
-    n_jobs: int | None,
-    seed: int,
+    parameters: LocationParameters, rows: Rows, signal: Array, settings: Settings
 ) -> tuple[Spread, Array]:
     """Return the predictive variance, and its held-out ratio at every row."""
-    chosen = some_rows(X, SPREAD_ROWS, seed)
-    groups = Groups.of(X[chosen], weights[chosen])
-    matrix = lower_gram(parameters.kernel, groups.points, n_jobs=n_jobs)
+    chosen = distinct_sample(rows.X, settings.effort.spread_rows, settings.seed)
+    groups = Groups.of(rows.X[chosen], rows.weights[chosen])
+    matrix = lower_gram(parameters.kernel, groups.points, n_jobs=settings.n_jobs)
     ridge = parameters.noise / groups.totals
     np.einsum("ii->i", matrix)[:] += ridge + 1e-10
-    factor = CholeskyFactor(matrix)
-    whitener = factor.inverse_factor()
-    centres = Centres(parameters.kernel, groups.points, n_jobs)
+    whitener = CholeskyFactor(matrix).inverse_factor()
+    centres = Centres(parameters.kernel, groups.points, settings.n_jobs)
     spread = Spread(centres, whitener, parameters.noise, signal)
     diagonal = np.einsum("ij,ij->i", whitener, whitener)[groups.member_of]
-    share = groups.share / groups.weights if groups.are_counts else groups.share
-    kept = (1.0 - share) + share * ridge[groups.member_of] * diagonal
-    ratio = np.empty(len(X))
+    kept = one_minus_leverage(groups, ridge, diagonal)
+    ratio = np.empty(len(rows))
     ratio[chosen] = parameters.noise / np.maximum(kept, 1e-12)
-    others = np.setdiff1d(np.arange(len(X)), chosen)
+    others = np.setdiff1d(np.arange(len(rows)), chosen)
     if len(others):
-        ratio[others] = spread(X[others])[:, 0] / signal[0]
+        ratio[others] = spread(rows.X[others])[:, 0] / signal[0]
     return spread, ratio
 
 
 def _varying_noise(
-    parameters: LocationParameters,
-    X: NDArray,
-    weights: Array,
-    squared: Array,
-    n_jobs: int | None,
-    seed: int,
+    parameters: LocationParameters, rows: Rows, squared: Array, settings: Settings
 ) -> tuple[Regression | None, Array]:
     """Return the regression of log squared residuals, and its held-out values at every row."""
     if parameters.noise_kernel is None:
         return None, np.zeros_like(squared)
     logs = log_squares(squared)
-    chosen = some_rows(X, NOISE_ROWS, seed)
-    groups = Groups.of(X[chosen], weights[chosen])
-    offset = np.average(logs, axis=0, weights=weights)
+    chosen = distinct_sample(rows.X, settings.effort.noise_rows, settings.seed)
+    groups = Groups.of(rows.X[chosen], rows.weights[chosen])
+    offset = np.average(logs, axis=0, weights=rows.weights)
     alpha = parameters.noise_of_noise / groups.weights.sum()
-    system = ExactSystem(parameters.noise_kernel, groups, alpha, Exact(), n_jobs=n_jobs)
+    system = ExactRows(parameters.noise_kernel, groups, n_jobs=settings.n_jobs).factor(alpha)
     centred = logs[chosen] - offset
-    regression = Regression(system.bare(), system.coefficients(centred), offset)
+    regression = Regression(system.without_factor(), system.coefficients(centred), offset)
     held_out = np.empty_like(squared)
     held_out[chosen] = offset + system.held_out(centred)
-    others = np.setdiff1d(np.arange(len(X)), chosen)
+    others = np.setdiff1d(np.arange(len(rows)), chosen)
     if len(others):
-        held_out[others] = regression(X[others])
-    believed = _believed_share(held_out, squared, weights, parameters.noise_scales + 1)
+        held_out[others] = regression(rows.X[others])
+    believed = _believed_share(held_out, squared, rows.weights, parameters.noise_scales + 1)
     shrunk = replace(
         regression, coefficients=believed * regression.coefficients, offset=believed * offset
     )
@@ -221,8 +290,8 @@ def log_squares(squared: Array) -> Array:
     return np.log(squared + _LEAST_SQUARE)
 
 
-def some_rows(X: NDArray, most: int, seed: int) -> NDArray[np.integer]:
+def distinct_sample(X: NDArray, most: int, seed: int) -> NDArray[np.integer]:
     """Return all rows if they have at most so many distinct inputs, else so many at random."""
     if len(X) <= most or len(Groups.of(X).points) <= most:
         return np.arange(len(X))
-    return np.sort(np.random.default_rng(seed).choice(len(X), most, replace=False))
+    return sampled(len(X), most, seed)

@@ -1,4 +1,4 @@
-"""The search for the kernel and the noise of a conditional mean."""
+"""The search for the kernel and the noise of a conditional mean, by marginal likelihood."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kcdo.arrays import Array
-from kcdo.kernels import FreeScales, Kernel
+from kcdo.components import Effort
+from kcdo.fitting.objectives import MarginalLikelihood
+from kcdo.fitting.problem import Problem
+from kcdo.fitting.search import GOOD_ENOUGH, Bounds, median_log_scales, minimise, scale_bounds
+from kcdo.kernels import FreeScales, Kernel, weighted_mean_sd
 from kcdo.parallel import blas_limit, ordered_map
-from kcdo.systems import Groups
-from kcdo.tuning.descent import GOOD_ENOUGH, Bounds, median_log_scales, minimise, scale_bounds
-from kcdo.tuning.likelihood import MarginalLikelihood
-from kcdo.tuning.rows import Effort, Rows
+from kcdo.rows import Rows
+from kcdo.systems import ExactRows, Groups
 
 Likelihoods = Callable[[Kernel], tuple[MarginalLikelihood, Bounds]]
 
@@ -30,8 +32,47 @@ class MeanChoice:
     theta: Array = field(repr=False, compare=False)  # their logarithms
 
 
+def mean_choices(problem: Problem) -> list[MeanChoice]:
+    """Return kernels of the conditional mean, one of each family, the likeliest first.
+
+    Where inputs have long tails, those of kernels that draw them in, or not, whichever are
+    likelier; the same family of the others comes last.
+    """
+    found = [
+        search_mean(
+            each,
+            problem.rows,
+            problem.effort,
+            problem.least_noise,
+            problem.spec.seed,
+            problem.spec.n_jobs,
+        )
+        for each in problem.templates
+    ]
+    found.sort(key=lambda choices: choices[0].loss)
+    counterparts = problem.variants(found[0][0].template)[1:]
+    others = [choice for choices in found[1:] for choice in choices]
+    return found[0] + [choice for choice in others if choice.template in counterparts]
+
+
+def residual_sds(choice: MeanChoice, problem: Problem) -> Array:
+    """Return the sd of held-out residuals of the conditional mean, from a few hundred rows."""
+    some = problem.learning_rows()
+    centred, groups = some.centred(), Groups.of(some.X, some.weights)
+    rows = ExactRows(choice.kernel, groups, n_jobs=problem.spec.n_jobs)
+    errors = centred - rows.factor(choice.noise / some.total).held_out(centred)
+    sds = np.sqrt(np.average(errors**2, axis=0, weights=some.weights))
+    _, all_sds = weighted_mean_sd(problem.rows.Y, problem.rows.weights)
+    return np.maximum(sds, 1e-6 * all_sds)  # some rows may all be equal
+
+
 def search_mean(
-    templates: Sequence[Kernel], rows: Rows, effort: Effort, least_noise: float, seed: int
+    templates: Sequence[Kernel],
+    rows: Rows,
+    effort: Effort,
+    least_noise: float,
+    seed: int,
+    n_jobs: int | None = None,
 ) -> list[MeanChoice]:
     """Return kernel and noise of highest marginal likelihood for each template, best first.
 
@@ -43,16 +84,16 @@ def search_mean(
     middle = median_log_scales(objective.scales, objective.groups)
     noises = sorted({max(noise, np.exp(bounds[-1][0])) for noise in _FIRST_NOISES})
     starts = [(templates[0], np.append(middle, np.log(noise))) for noise in noises]
-    first = _searched_means(few, starts, 2 * effort.race_steps, effort)
+    first = _searched_means(few, starts, 2 * effort.race_steps, n_jobs)
     others = [(template, first[0].theta) for template in templates[1:]]
-    found = [first[0], *_searched_means(few, others, effort.race_steps, effort)]
+    found = [first[0], *_searched_means(few, others, effort.race_steps, n_jobs)]
     found.sort(key=lambda choice: choice.loss)
     if min(len(rows), effort.rows) > effort.race_rows:
         # also from the other noise: more rows may show less of it
         more = _likelihoods(rows, effort.rows, least_noise, seed)
         thetas = [found[0].theta, *(choice.theta for choice in first[1:])]
         again = [(found[0].template, theta) for theta in thetas]
-        found[0] = _searched_means(more, again, effort.steps, effort, GOOD_ENOUGH)[0]
+        found[0] = _searched_means(more, again, effort.steps, n_jobs, GOOD_ENOUGH)[0]
     return found
 
 
@@ -60,7 +101,7 @@ def _searched_means(
     likelihoods: Likelihoods,
     starts: Sequence[tuple[Kernel, Array]],
     steps: int,
-    effort: Effort,
+    n_jobs: int | None,
     tolerance: float = 0.0,
 ) -> list[MeanChoice]:
     """Return what the likelihood of some rows finds from each start, the best first."""
@@ -72,7 +113,7 @@ def _searched_means(
         return MeanChoice(start[0], kernel, noise, loss, theta)
 
     with blas_limit(1):
-        found = list(ordered_map(search, starts, effort.n_jobs))
+        found = list(ordered_map(search, starts, n_jobs))
     return sorted(found, key=lambda choice: choice.loss)
 
 
@@ -80,7 +121,7 @@ def _likelihoods(rows: Rows, most: int, least_noise: float, seed: int) -> Likeli
     """Return, as a function of the template, the likelihood of some rows and bounds for it."""
     some = rows.sample(most, seed)
     groups = Groups.of(some.X, some.weights)
-    centred = some.Y - np.average(some.Y, axis=0, weights=some.weights)
+    centred = some.centred()
     varies = np.ptp(centred, axis=0) > 0
     noise_bounds = log_noise_bounds(least_noise)
 
