@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
@@ -221,7 +220,7 @@ def _stacked(embed: Embed, Y: NDArray, step: int) -> Array:
 
 
 def _dense(values: Any) -> Array:
-    return np.asarray(values.todense()) if issparse(values) else values
+    return values if isinstance(values, np.ndarray) else values.toarray()
 
 
 def _conjugate_gradients(
