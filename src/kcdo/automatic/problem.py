@@ -18,7 +18,7 @@ from kcdo.distributions import Positivity
 from kcdo.errors import DiscreteOutputWarning
 from kcdo.kernels import (
     Kernel,
-    Remembering,
+    Nugget,
     leaves,
     weighted_mean_sd,
 )
@@ -151,7 +151,7 @@ class Problem:
             return False
         p, kernel = rows.X.shape[1], self.wishes.kernel_x
         seen = {column for _, columns in leaves(kernel, range(p)) for column in columns}
-        return len(seen) == p and not isinstance(kernel, Remembering) and rows.share_repeated > 0
+        return len(seen) == p and not isinstance(kernel, Nugget) and rows.share_repeated > 0
 
     @cached_property
     def templates(self) -> list[list[Kernel]]:
@@ -199,8 +199,7 @@ def search_memory(
     """
     for memory in _MEMORIES:
         own = memory * noise
-        remembering = Remembering(kernel, own / (1.0 + own))
-        loss = judge(remembering, (1.0 - memory) * noise / (1.0 + own))
+        loss = judge(Nugget(kernel, own / (1.0 + own)), (1.0 - memory) * noise / (1.0 + own))
         if loss >= least:
             return
         least = loss

@@ -6,9 +6,10 @@ Targets Y give the conditional mean, 1 the sum of the embedding weights, ℓ(Y, 
 embedding on the nodes of a reference measure.
 """
 
+from kcdo.kernels import has_metric, metric_coordinates
 from kcdo.systems.exact import Centres, ExactSystem, Queries
 from kcdo.systems.groups import Groups, effective_size
-from kcdo.systems.nearest import NearestRows, has_metric, metric_coordinates, rows_used
+from kcdo.systems.nearest import NearestRows, rows_used
 from kcdo.systems.nystrom import NystromRows, NystromSums, NystromSystem, whitened_basis
 from kcdo.systems.options import Exact, Iterative, Nystrom, Solver, automatic, may_repeat
 
