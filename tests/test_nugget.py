@@ -1,4 +1,4 @@
-"""A kernel that remembers inputs: against the plain formula, and where inputs come back."""
+"""A kernel with a nugget: against the plain formula, where inputs come back, and in files."""
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from kcdo.kernels import (
 from kcdo.kernels.expectation import expectation
 from kcdo.tuning import Rows, families
 from tests.differences import assert_gradient
+from tests.model_files import forge, records
 
 
 def repeated_rows(seed, n=9, m=7):
@@ -118,21 +119,21 @@ def repeated(n=60, seed=0):
     return X, X[:, 0] + 0.2 * rng.normal(size=n)
 
 
-def test_columns_that_the_kernel_does_not_see_are_not_remembered(short_searches):
+def test_columns_that_the_kernel_does_not_see_have_no_nugget(short_searches):
     X, y = repeated()
     model = kcdo.ConditionalDensityOperator(kernel_x=Gaussian(1.0).on(0)).fit(X, y)
     assert model.report_.kernel_x == Gaussian(1.0).on(0)
     assert model.predict([[1.0, 0.0]]) == pytest.approx(model.predict([[1.0, 7.0]]))
 
 
-def test_a_stream_does_not_remember(short_searches):
+def test_a_stream_has_no_nugget(short_searches):
     X, y = repeated()
     model = kcdo.ConditionalDensityOperator(solver=kcdo.Nystrom(20)).partial_fit(X, y)
     assert not isinstance(model.report_.kernel_x, Nugget)
 
 
 def test_a_location_with_many_inputs_is_calibrated_at_new_ones(monkeypatch, short_searches):
-    """Its spread is computed from some inputs, so none may be remembered."""
+    """The spread is computed from some inputs, so that no input may have an effect of its own."""
     monkeypatch.setattr("kcdo.automatic.located.SPREAD_ROWS", 30)
     rng = np.random.default_rng(0)
     x = np.repeat(rng.uniform(0, 3, 50), 3)
@@ -141,3 +142,38 @@ def test_a_location_with_many_inputs_is_calibrated_at_new_ones(monkeypatch, shor
     model = kcdo.ConditionalDensityOperator(combination=only).fit(x[:, None], y)
     new = model.conditional(rng.uniform(0.2, 2.8, (40, 1)))
     assert 0.6 < new.std().mean() < 1.6
+
+
+# --- the name that it had in version 0.1
+
+
+def test_the_old_name_works_and_says_what_is_new():
+    with pytest.warns(DeprecationWarning, match=r"kcdo\.Remembering is now called kcdo\.Nugget"):
+        assert kcdo.Remembering is Nugget
+    with pytest.warns(DeprecationWarning, match="old name") as caught:
+        from kcdo import Remembering
+    assert Remembering is Nugget
+    assert caught[0].filename == __file__
+    assert "Remembering" not in kcdo.__all__
+
+
+def test_files_that_use_the_old_name_load(tmp_path):
+    X, y = repeated()
+    kernel = Nugget(Gaussian(1.0), 0.3)
+    model = kcdo.ConditionalDensityOperator(kernel_x=kernel, selection="heuristic").fit(X, y)
+    model.save(tmp_path / "new.kcdo")
+    renamed = []
+
+    def with_the_old_name(metadata):
+        assert records(metadata, "Nugget")
+        metadata["version"] = "1.2"
+        for record in metadata["objects"]:
+            if record["class"] == "Nugget":
+                record["class"] = "Remembering"
+                renamed.append(record)
+
+    forge(tmp_path / "new.kcdo", tmp_path / "old.kcdo", with_the_old_name)
+    assert renamed
+    loaded = kcdo.load(tmp_path / "old.kcdo")
+    assert loaded.report_.kernel_x == kernel
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
