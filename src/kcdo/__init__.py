@@ -3,6 +3,7 @@
 Names are loaded when first used, so that ``import kcdo`` and ``kcdo --help`` are instant.
 """
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -53,9 +54,9 @@ if TYPE_CHECKING:
         Kernel,
         Laplace,
         Matern,
+        Nugget,
         Periodic,
         Product,
-        Remembering,
         Sum,
         Warped,
         with_median_scales,
@@ -119,9 +120,9 @@ _HOMES = {
         "Kernel",
         "Laplace",
         "Matern",
+        "Nugget",
         "Periodic",
         "Product",
-        "Remembering",
         "Sum",
         "Warped",
         "with_median_scales",
@@ -142,6 +143,7 @@ _HOMES = {
     "systems": ("Exact", "Iterative", "Nystrom"),
     "regularisation": ("CorrectedScheme", "PowerScheme", "PrintedScheme", "finite_sample_bound"),
 }
+_RENAMED = {"Remembering": "Nugget"}  # the old names work for one more version
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -185,6 +187,7 @@ __all__ = [
     "MissingExtraError",
     "ModelFileError",
     "NotEnoughMemoryError",
+    "Nugget",
     "Nystrom",
     "Periodic",
     "PowerScheme",
@@ -193,7 +196,6 @@ __all__ = [
     "Product",
     "QuasiRandomBox",
     "ReconstructedDensity",
-    "Remembering",
     "ReportDisplay",
     "RidgelineDisplay",
     "Sample",
@@ -223,6 +225,14 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return import_module(f"kcdo.{name}")
+    if name in _RENAMED:
+        new = _RENAMED[name]
+        warnings.warn(
+            f"kcdo.{name} is now called kcdo.{new}; the old name will go in the next version.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return __getattr__(new)
     if name not in _HOME_OF:
         raise AttributeError(f"module 'kcdo' has no attribute {name!r}")
     value = getattr(import_module(f"kcdo.{_HOME_OF[name]}"), name)

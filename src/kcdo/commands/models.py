@@ -17,7 +17,7 @@ from kcdo.commands.talk import Talk, listed
 from kcdo.commands.writing import write_errors
 from kcdo.errors import InvalidInputError
 from kcdo.estimators import ConditionalDensityOperator
-from kcdo.kernels import Kernel, Periodic, leaves
+from kcdo.kernels import Kernel, leaves
 
 
 @dataclass(frozen=True)
@@ -135,5 +135,6 @@ def _numbered(letter: str, n: int) -> list[str]:
 def _periods(kernel: Kernel, columns: Sequence[int]) -> Iterator[tuple[int, float]]:
     """Yield the periodic columns of a kernel, with their periods."""
     for leaf, inside in leaves(kernel, columns):
-        if isinstance(leaf, Periodic):
-            yield from zip(inside, map(float, leaf.periods(len(inside))), strict=True)
+        periods = leaf.column_periods(len(inside))
+        if periods is not None:
+            yield from zip(inside, periods.tolist(), strict=True)

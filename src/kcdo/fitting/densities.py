@@ -20,10 +20,10 @@ from kcdo.fitting.problem import ChosenComponent, Problem, Unfactored, Validatio
 from kcdo.fitting.races import DensityChoice, DensitySearch, Start
 from kcdo.fitting.search import BestSoFar, search_alpha, search_nugget
 from kcdo.fitting.smoothing import Leave
-from kcdo.kernels import FreeScales, Kernel, weighted_mean_sd, with_median_scales
+from kcdo.kernels import FreeScales, Kernel, has_metric, weighted_mean_sd, with_median_scales
 from kcdo.reconstruction import Reconstruction
 from kcdo.rows import Rows
-from kcdo.systems import System, has_metric
+from kcdo.systems import System
 
 _MOST_REPEAT = 0.5  # share of rows beyond which inputs come back as a rule
 _FIRST_NEAR_NOISE = 0.1

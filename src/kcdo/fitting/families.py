@@ -1,19 +1,6 @@
 """The kernel families that an automatic kernel is chosen from."""
 
-from dataclasses import replace
-
-from kcdo.kernels import (
-    Automatic,
-    Gaussian,
-    Kernel,
-    Laplace,
-    Matern,
-    OnColumns,
-    Product,
-    Remembering,
-    Sum,
-    Warped,
-)
+from kcdo.kernels import Gaussian, Kernel, Laplace, Matern, transformed
 
 FAMILIES: tuple[Kernel, ...] = (
     Matern(smoothness=1.5),
@@ -25,16 +12,12 @@ FAMILIES: tuple[Kernel, ...] = (
 
 
 def families(template: Kernel) -> list[Kernel]:
-    """Return the kernels that an :class:`Automatic` part may become; the kernel itself if none."""
-    made = [_with_family(template, family) for family in FAMILIES]
+    """Return the kernels that a template may become, one per family; itself if none is open.
+
+    The family of a :class:`kcdo.Automatic` part without a scale is open.
+    """
+    made = [
+        transformed(template, lambda part, family=family: family if part.family_open else None)
+        for family in FAMILIES
+    ]
     return made if made[0] != made[1] else [template]
-
-
-def _with_family(kernel: Kernel, family: Kernel) -> Kernel:
-    if isinstance(kernel, Product | Sum):
-        return type(kernel)(tuple(_with_family(part, family) for part in kernel.kernels))
-    if isinstance(kernel, Remembering | Warped):
-        return replace(kernel, kernel=_with_family(kernel.kernel, family))
-    if isinstance(kernel, OnColumns):
-        return OnColumns(_with_family(kernel.kernel, family), kernel.columns)
-    return family if isinstance(kernel, Automatic) and not kernel.fitted else kernel

@@ -14,7 +14,7 @@ from kcdo.errors import DiscreteOutputWarning
 from kcdo.fitting.families import families
 from kcdo.fitting.losses import BalancedScore, LogScore, Loss
 from kcdo.fitting.spec import ModelSpec
-from kcdo.kernels import Kernel, Remembering, leaves, warped, weighted_mean_sd
+from kcdo.kernels import Kernel, Nugget, leaves, warped, weighted_mean_sd
 from kcdo.measures import UniformBox
 from kcdo.rows import Rows, sampled
 from kcdo.systems import Factorable
@@ -106,7 +106,7 @@ class Problem:
             return False
         p, kernel = rows.X.shape[1], self.spec.kernel_x
         seen = {column for _, columns in leaves(kernel, range(p)) for column in columns}
-        return len(seen) == p and not isinstance(kernel, Remembering) and rows.share_repeated > 0
+        return len(seen) == p and not isinstance(kernel, Nugget) and rows.share_repeated > 0
 
     @cached_property
     def templates(self) -> list[list[Kernel]]:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
 from kcdo.arrays import Array
-from kcdo.kernels import FreeScales, Kernel, Remembering, with_median_scales
+from kcdo.kernels import FreeScales, Kernel, Nugget, with_median_scales
 from kcdo.systems import Groups
 
 Objective = Callable[[Array], tuple[float, Array]]
@@ -128,8 +128,7 @@ def search_nugget(
     """
     for share in _NUGGETS:
         own = share * noise
-        remembering = Remembering(kernel, own / (1.0 + own))
-        loss = judge(remembering, (1.0 - share) * noise / (1.0 + own))
+        loss = judge(Nugget(kernel, own / (1.0 + own)), (1.0 - share) * noise / (1.0 + own))
         if loss >= least:
             return
         least = loss

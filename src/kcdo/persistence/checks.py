@@ -33,7 +33,7 @@ from kcdo.distributions import GridLayout, MixtureLayout
 from kcdo.embeddings import SampleEmbedding
 from kcdo.errors import ModelFileError
 from kcdo.fitting import StreamPlan
-from kcdo.kernels import Kernel, OnColumns
+from kcdo.kernels import Kernel, OnColumns, has_metric, metric_coordinates
 from kcdo.linalg import CholeskyFactor, ConjugateGradients, GridToeplitz
 from kcdo.measures import Grid, Scattered
 from kcdo.parallel import thread_count
@@ -46,8 +46,6 @@ from kcdo.systems import (
     NearestSystem,
     NystromSums,
     System,
-    has_metric,
-    metric_coordinates,
 )
 from kcdo.transforms import Columns
 from kcdo.validation import InputEncoder

@@ -238,9 +238,11 @@ def _register_sklearn_kernels() -> None:
 
 for _name in (
     *("Automatic", "Gaussian", "Laplace", "Matern", "Periodic", "Categorical", "Product", "Sum"),
-    *("Remembering", "Warped"),
+    "Warped",
 ):
     register(_name, getattr(kernels, _name))
+register("Remembering", kernels.Nugget)  # as files of version 0.1 call it
+register("Nugget", kernels.Nugget)
 register("OnColumns", kernels.OnColumns, check=checks.on_columns)
 register("DensityKernel", kernels.DensityKernel, make=_density_kernel)
 register("Adapter", kernels.Adapter)

@@ -21,7 +21,7 @@ from kcdo.persistence.forms import matches, register
 from kcdo.persistence.tree import decode, encode
 
 FORMAT = "kcdo-model"
-VERSION = (1, 2)  # files of a higher first number are refused, those of a lower second are read
+VERSION = (1, 3)  # files of a higher first number are refused, those of a lower second are read
 _LONGEST_TEXT = 400
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from kcdo.distributions import ConditionalDistribution
 from kcdo.errors import InvalidInputError
-from kcdo.kernels import Categorical, Periodic, leaves
+from kcdo.kernels import leaves
 from kcdo.reports.text import split_unit
 from kcdo.validation import column_names, is_missing
 
@@ -82,10 +82,11 @@ def input_columns(X: Any, model: FittedModel) -> list[Column]:
     categories: set[int] = set()
     periods: dict[int, float] = {}
     for leaf, columns in leaves(model.report_.kernel_x, list(range(p))):
-        if isinstance(leaf, Categorical):
+        if leaf.categorical:
             categories.update(columns)
-        elif isinstance(leaf, Periodic):
-            periods.update(zip(columns, leaf.periods(len(columns)).tolist(), strict=True))
+        found = leaf.column_periods(len(columns))
+        if found is not None:
+            periods.update(zip(columns, found.tolist(), strict=True))
     return [
         _categories(str(name), values)
         if i in categories

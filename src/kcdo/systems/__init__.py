@@ -5,13 +5,7 @@ from kcdo.systems.choice import choose_solver, may_repeat, unfactored
 from kcdo.systems.exact import BlockProduct, ExactRows, ExactSystem
 from kcdo.systems.groups import Groups, effective_size
 from kcdo.systems.leave_one_out import left_out_share, one_minus_leverage, residuals
-from kcdo.systems.nearest import (
-    NearestRows,
-    NearestSystem,
-    has_metric,
-    metric_coordinates,
-    rows_used,
-)
+from kcdo.systems.nearest import NearestRows, NearestSystem, rows_used
 from kcdo.systems.nystrom import NystromSums, NystromSystem, WhitenedSums, whitened_basis
 from kcdo.systems.options import Exact, Iterative, Nystrom, Solver
 
@@ -38,10 +32,8 @@ __all__ = [
     "WhitenedSums",
     "choose_solver",
     "effective_size",
-    "has_metric",
     "left_out_share",
     "may_repeat",
-    "metric_coordinates",
     "one_minus_leverage",
     "residuals",
     "rows_used",

@@ -18,15 +18,7 @@ from scipy.spatial import KDTree
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import Expectation, GaussianInput, SampleInput
-from kcdo.kernels import (
-    Categorical,
-    Kernel,
-    Periodic,
-    ScaledKernel,
-    after_warps,
-    leaves,
-    without_warps,
-)
+from kcdo.kernels import Kernel, after_warps, metric_coordinates, without_warps
 from kcdo.parallel import run_threaded
 from kcdo.systems.base import (
     Condensed,
@@ -40,8 +32,6 @@ from kcdo.systems.base import (
 
 NEIGHBOURS = 64
 _TREE_COORDINATES = 16  # of more, a tree looks at nearly every point
-_FURTHEST = 1e150  # its square is finite
-_IRRATIONALS = np.sqrt([2.0, 3.0, 5.0, 7.0]) % 1.0
 _BLOCK_ELEMENTS = 1 << 20
 _JITTER = 1e-10  # rows may coincide
 
@@ -53,7 +43,7 @@ class NearestRows:
     Parameters
     ----------
     kernel : Kernel
-        Input kernel, for which :func:`has_metric`; its scales say what is near.
+        Input kernel, for which :func:`kcdo.kernels.has_metric`; its scales say what is near.
     X, weights : (N, p), (N,)
         The rows.
     neighbours : int
@@ -265,38 +255,3 @@ def rows_used(weights: csr_array) -> tuple[NDArray[np.integer], csr_array]:
     rows, places = np.unique(weights.indices, return_inverse=True)
     shape = weights.shape[0], len(rows)
     return rows, csr_array((weights.data, places, weights.indptr), shape=shape)
-
-
-def has_metric(kernel: Kernel, X: NDArray) -> bool:
-    """Whether the scales of a kernel say which rows are near one another."""
-    if X.dtype == object or not without_warps(kernel).stationary:
-        return False
-    parts = list(leaves(kernel, range(X.shape[1])))
-    seen = [column for _, columns in parts for column in columns]
-    once = len(set(seen)) == len(seen) or without_warps(kernel) == kernel
-    return once and all(isinstance(part, ScaledKernel) for part, _ in parts)
-
-
-def metric_coordinates(kernel: Kernel, X: NDArray) -> Array:
-    """Return coordinates whose distance says how near rows are to a kernel of scaled columns.
-
-    A phase lies on its circle. Two categories are about as far apart as exp(-1/s) says, whichever
-    two they are: points of several circles, at angles that no code shares.
-    """
-    columns = []
-    for part, inside in leaves(kernel, range(X.shape[1])):
-        assert isinstance(part, ScaledKernel)
-        values, scales = X[:, inside], part.scales(len(inside))
-        if isinstance(part, Periodic):
-            radii = part.periods(len(inside)) / (2.0 * np.pi)
-            angles = values / radii
-            columns += [radii / scales * np.cos(angles), radii / scales * np.sin(angles)]
-        elif isinstance(part, Categorical):
-            radii = 1.0 / np.sqrt(len(_IRRATIONALS) * scales)
-            for turns in _IRRATIONALS:
-                angles = 2.0 * np.pi * turns * values
-                columns += [radii * np.cos(angles), radii * np.sin(angles)]
-        else:
-            with np.errstate(over="ignore"):  # it is clipped
-                columns.append(values / scales)
-    return np.clip(np.hstack(columns), -_FURTHEST, _FURTHEST)
