@@ -14,8 +14,8 @@ from kcdo.distributions import (
     ConditionalDistribution,
     GridLayout,
     MixtureBatch,
-    MixtureLayout,
     NodeBatch,
+    ScatteredLayout,
     StudentTail,
     TransformedBatch,
 )
@@ -58,8 +58,8 @@ def layouts():
         "grid-1": GridLayout(Grid(np.array([-3.0]), np.array([3.0]), (40,))),
         "grid-2": GridLayout(Grid(np.full(2, -3.0), np.array([3.0, 2.5]), (12, 10))),
         "grid-3": GridLayout(Grid(np.full(3, -3.0), np.full(3, 3.0), (6, 5, 7))),
-        "mixture-1": MixtureLayout(scattered[:, :1], np.full((60, 1), 0.3)),
-        "mixture-2": MixtureLayout(scattered, np.full((60, 2), 0.5)),
+        "mixture-1": ScatteredLayout(scattered[:, :1], np.full((60, 1), 0.3)),
+        "mixture-2": ScatteredLayout(scattered, np.full((60, 2), 0.5)),
     }
 
 
