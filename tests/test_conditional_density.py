@@ -5,10 +5,12 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
+from sklearn.base import clone
 
 import kcdo
 
@@ -256,6 +258,25 @@ def test_output_axes_follow_the_shape_of_the_outputs(waves):
     assert pair.interval(0.9).shape == (3, 2, 2)
     assert pair.sample(4, random_state=0).shape == (3, 4, 2)
     assert pair.expect(lambda y: y[:, 0] * y[:, 1]).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [kcdo.ConditionalDensityOperator(selection="heuristic"), kcdo.ConditionalMeanOperator()],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_fitted_model_says_how_many_outputs_it_has_and_their_axes(model, waves):
+    X, Y = waves
+    for name in ("n_outputs", "flat", "categories"):
+        assert not hasattr(model, name)  # as the other facts that a fit learns
+    for y, n_outputs, flat in ((Y, 1, True), (Y[:, None], 1, False), (np.c_[Y, X[:, 0]], 2, False)):
+        fitted = clone(model).fit(X, y)
+        assert (fitted.n_outputs, fitted.flat, fitted.categories) == (n_outputs, flat, {})
+        if hasattr(fitted, "conditional"):
+            dist = fitted.conditional(X[:3])
+            assert (dist.n_outputs, dist.flat) == (n_outputs, flat)
+    frame = pd.DataFrame({"x": X[:, 0], "kind": pd.Categorical(np.where(X[:, 0] > 0, "b", "a"))})
+    assert {c: set(v) for c, v in clone(model).fit(frame, Y).categories.items()} == {1: {"a", "b"}}
 
 
 def test_joint_outputs_know_their_dependence():

@@ -50,11 +50,11 @@ class Model:
             )
         p = estimator.n_features_in_
         given = [str(n) for n in getattr(estimator, "feature_names_in_", _numbered("x", p))]
-        d = estimator._n_outputs
+        d = estimator.n_outputs
         targets = getattr(estimator, "target_names_", None) or (
             ["y"] if d == 1 else _numbered("y", d)
         )
-        known = estimator._encoder.categories
+        known = estimator.categories
         return cls(
             estimator,
             given,
@@ -66,7 +66,7 @@ class Model:
     @property
     def flat(self) -> bool:
         """Whether answers have no axis of targets."""
-        return bool(self.estimator._flat)
+        return bool(self.estimator.flat)
 
     def roles(self, *, outputs: bool) -> dict[str, Role]:
         """Return how to read the inputs, and the outputs if asked."""

@@ -12,7 +12,6 @@ from kcdo.conformal.regions import ConformalRegion, joint_region, regions_on_a_l
 from kcdo.conformal.scores import HeldOut
 from kcdo.errors import InvalidInputError
 from kcdo.frames import take_rows
-from kcdo.metrics.predictive import is_flat
 
 Method = Literal["split", "jackknife+"]
 
@@ -85,6 +84,16 @@ class ConformalPrediction:
         self._dist = predictor.model.conditional(X)
         self._X = deepcopy(X)  # answers come later: what happens to X must not change them
 
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs d."""
+        return self._dist.n_outputs
+
+    @property
+    def flat(self) -> bool:
+        """Whether the one output has no axis."""
+        return self._dist.flat
+
     def mean(self) -> Array:
         """Conditional mean of the model, (Q,) or (Q, d)."""
         return self._dist.mean()
@@ -95,7 +104,7 @@ class ConformalPrediction:
         ends = sum(fold.tails.size for fold in held_out)
         parts = [_intervals(held_out, rank, X) for X in self._chunks(_ELEMENTS // (2 * ends))]
         limits = np.concatenate(parts)
-        return limits[:, :, 0] if is_flat(self._dist) else limits
+        return limits[:, :, 0] if self.flat else limits
 
     def hpd(self, level: float) -> list[ConformalRegion]:
         """Region of highest density of each query, one of all outputs jointly."""

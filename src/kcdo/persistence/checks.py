@@ -29,7 +29,7 @@ from kcdo.components import (
     Regression,
     Spread,
 )
-from kcdo.distributions import GridLayout, MixtureLayout
+from kcdo.distributions import GridLayout, ScatteredLayout
 from kcdo.embeddings import SampleEmbedding
 from kcdo.errors import ModelFileError
 from kcdo.fitting import StreamPlan
@@ -103,7 +103,7 @@ def reconstruction(output: Reconstruction) -> None:
     kernel_fits(output.kernel, np.zeros((1, output.measure.dim)))
 
 
-def mixture(layout: MixtureLayout) -> None:
+def bumps(layout: ScatteredLayout) -> None:
     """Check the bumps."""
     shape(layout.sds, *layout.nodes.shape)
     need(layout.sds.ndim == 2 and np.all(layout.sds > 0), "widths that are not positive")

@@ -341,11 +341,11 @@ register(
     make=distributions.GridLayout,
 )
 register(
-    "MixtureLayout",
-    distributions.MixtureLayout,
+    "MixtureLayout",  # what files called it first
+    distributions.ScatteredLayout,
     fields={"nodes": Array, "sds": Array},
-    make=distributions.MixtureLayout,
-    check=checks.mixture,
+    make=distributions.ScatteredLayout,
+    check=checks.bumps,
 )
 register("SampleEmbedding", embeddings.SampleEmbedding, check=checks.embedding)
 

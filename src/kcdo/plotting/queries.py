@@ -8,7 +8,7 @@ import numpy as np
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
-from kcdo.metrics.predictive import Predictive, is_flat, n_outputs
+from kcdo.metrics.predictive import Predictive
 from kcdo.validation import category_columns, check_outputs, column_names
 
 Column = int | str
@@ -25,7 +25,7 @@ def input_names(X: Any) -> list[str]:
 
 def output_names(dist: Predictive, Y: Any = None) -> list[str]:
     """Return the names of the outputs: of a frame or series its own, else y, or y0, y1, ..."""
-    d = n_outputs(dist)
+    d = dist.n_outputs
     names = column_names(Y)
     if names is None and d == 1 and getattr(Y, "name", None):
         names = [str(Y.name)]
@@ -59,7 +59,7 @@ def one_output(
             f"the distributions have {len(names)} outputs, the data {data.shape[1]} columns."
         )
     column = None if data is None else data[:, place]
-    return (dist if is_flat(dist) else dist.marginal(place)), names[place], column
+    return (dist if dist.flat else dist.marginal(place)), names[place], column
 
 
 def numbers(X: Any, place: int) -> Array:

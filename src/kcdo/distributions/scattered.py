@@ -1,4 +1,4 @@
-"""Distributions on scattered nodes: a Gaussian mixture, wide enough to join neighbouring nodes.
+"""Densities on scattered nodes: Gaussian bumps, wide enough to join neighbouring nodes.
 
 The width is half the local node spacing, but at least a quarter and at most half of the output
 kernel's scale. It adds its square to the variance: a sixteenth to a quarter of the kernel's.
@@ -27,7 +27,7 @@ _LINE_POINTS = 2048
 _REGION_POINTS = 8192  # of all bumps together
 
 
-class MixtureLayout(Layout):
+class ScatteredLayout(Layout):
     """Gaussian bumps N(z_j, diag(sd_j²)) at nodes (M, d)."""
 
     def __init__(self, nodes: Array, sds: Array) -> None:
@@ -35,7 +35,7 @@ class MixtureLayout(Layout):
         self.n_nodes, self.dim = nodes.shape
 
     @classmethod
-    def of(cls, measure: Scattered, scales: Array) -> "MixtureLayout":
+    def of(cls, measure: Scattered, scales: Array) -> "ScatteredLayout":
         """Return the mixture on the nodes of a measure, for the output kernel's scales (d,)."""
         spacing = measure.reach[:, None] * measure.unit
         return cls(measure.nodes, np.clip(spacing / 2.0, scales / 4.0, scales / 2.0))
@@ -122,7 +122,7 @@ class MixtureLayout(Layout):
         """Return the quantiles of each marginal, as roots of its cdf."""
         out = np.empty((len(masses), len(q), self.dim))
         for i in range(self.dim):
-            line = MixtureLayout(self.nodes[:, [i]], self.sds[:, [i]])
+            line = ScatteredLayout(self.nodes[:, [i]], self.sds[:, [i]])
             low = np.full(out.shape[:2], np.min(line.nodes - 9 * line.sds))
             high = np.full_like(low, np.max(line.nodes + 9 * line.sds))
             low, high = np.where(q >= 1, high, low), np.where(q <= 0, low, high)
@@ -170,7 +170,7 @@ class MixtureLayout(Layout):
     def marginal(self, dims: Sequence[int]) -> tuple[Layout, Callable[[Array], Array]]:
         """Return the mixture of some columns; the masses stay."""
         columns = list(dims)
-        return MixtureLayout(self.nodes[:, columns], self.sds[:, columns]), np.asarray
+        return ScatteredLayout(self.nodes[:, columns], self.sds[:, columns]), np.asarray
 
     def _sigma_points(self) -> Iterator[Array]:
         """Yield 2d points of each bump, (M, d) a time, with the bump's mean and covariance."""
