@@ -447,12 +447,13 @@ def test_predictions_are_scored_like_distributions(split):
     assert len(prediction) == 99
     assert "99 queries" in repr(prediction)
     limits = conformal.interval(X, 0.8)
-    assert metrics.interval_coverage(prediction, y, 0.8) == 0.8 * 100 / 99
+    assert metrics.interval_coverage(prediction, y, 0.8) == pytest.approx(80 / 99, rel=1e-12)
     assert metrics.interval_width(prediction, 0.8) == pytest.approx(np.diff(limits, axis=1).mean())
     each = metrics.hpd_coverage(prediction, y, 0.8, average=False)
     assert each.shape == (99,)
-    np.testing.assert_array_equal(prediction[3].interval(0.8), limits[3:4])
-    np.testing.assert_array_equal(prediction.mean(), conformal.model.predict(X))
+    # one query and 99 are products of other shapes, whose last digit depends on the processor
+    np.testing.assert_allclose(prediction[3].interval(0.8), limits[3:4], rtol=1e-12)
+    np.testing.assert_allclose(prediction.mean(), conformal.model.predict(X), rtol=1e-12)
 
 
 def test_levels_nest(split):
