@@ -51,7 +51,8 @@ def small():
     """A model of 25 rows, and its jackknife+."""
     X, y = rows(25, 3)
     model = fitted(X, y)
-    return model, X, y, kcdo.conformalize(model, X, y, method="jackknife+")
+    options = {"method": "jackknife+", "folds": 25, "keep_parameters": True}
+    return model, X, y, kcdo.conformalize(model, X, y, **options)
 
 
 # --- the threshold
@@ -173,7 +174,7 @@ def test_jackknife_plus_repairs_regions_that_overfit():
         model = fitted(X, y, alpha=1e-5, kernel_y=kcdo.Gaussian(0.02))
         queries, truth = rows(60, 200 + seed)
         raw.append(np.mean(metrics.hpd_values(model.conditional(queries), truth) <= 0.9))
-        conformal = kcdo.conformalize(model, X, y, method="jackknife+", folds=10)
+        conformal = kcdo.conformalize(model, X, y, method="jackknife+")
         prediction = conformal.conditional(queries)
         shares.append(
             [f(prediction, truth, 0.9) for f in (metrics.interval_coverage, metrics.hpd_coverage)]
@@ -271,7 +272,7 @@ def test_one_fold_is_the_split():
 
 
 def test_folds_are_a_partition_of_equal_sizes():
-    for n, folds, count in ((50, None, 50), (200, None, 200), (201, None, 20), (50, 7, 7)):
+    for n, folds, count in ((50, None, 10), (7, None, 7), (50, 50, 50), (50, 7, 7)):
         parts = calibrate._folds(n, folds)
         assert len(parts) == count
         assert sorted(np.concatenate(parts)) == list(range(n))
@@ -285,9 +286,37 @@ def test_folds_are_scored_by_models_without_them():
     conformal = kcdo.conformalize(model, X, y, method="jackknife+", folds=3)
     assert repr(conformal) == 'ConformalPredictor(method="jackknife+", 30 rows, 3 folds)'
     for fold, held_out in zip(calibrate._folds(30, 3), conformal.held_out, strict=True):
-        other = model.refit(np.delete(X, fold, axis=0), np.delete(y, fold))
+        other = fitted(np.delete(X, fold, axis=0), np.delete(y, fold))
         pit = metrics.pit_values(other.conditional(X[fold]), y[fold])
         np.testing.assert_allclose(np.sort(np.minimum(pit, 1 - pit)), held_out.tails[:, 0])
+
+
+def test_folds_choose_their_parameters_anew():
+    """Twenty columns and forty rows: what was chosen on all rows has seen those held out."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(340, 20))
+    y = X[:, 0] + rng.normal(size=340)
+    model = kcdo.ConditionalDensityOperator(n_jobs=1).fit(X[:40], y[:40])
+    coverage = {}
+    for keep in (True, False):
+        conformal = kcdo.conformalize(
+            model, X[:40], y[:40], method="jackknife+", folds=5, keep_parameters=keep
+        )
+        prediction = conformal.conditional(X[40:])
+        coverage[keep] = metrics.interval_coverage(prediction, y[40:], 0.9)
+    assert coverage[True] < 0.75
+    assert coverage[False] > 0.87
+
+
+def test_categories_that_only_a_fold_has_are_no_obstacle():
+    X, y = rows(30, 3)
+    table = pd.DataFrame({"x": X[:, 0], "kind": pd.Categorical(["a"] * 29 + ["b"])})
+    model = fitted(table, y)
+    for keep in (True, False):
+        conformal = kcdo.conformalize(
+            model, table, y, method="jackknife+", folds=3, keep_parameters=keep
+        )
+        assert np.isfinite(conformal.interval(table[:2], 0.8)).all()
 
 
 def test_jackknife_plus_of_joint_outputs():
@@ -308,7 +337,7 @@ def test_the_default_model_is_calibrated_too():
     model = kcdo.ConditionalDensityOperator(n_jobs=1).fit(X, y)
     for conformal in (
         kcdo.conformalize(model, *rows(30, 4)),
-        kcdo.conformalize(model, X, y, method="jackknife+", folds=4),
+        kcdo.conformalize(model, X, y, method="jackknife+", folds=4, keep_parameters=True),
     ):
         low, high = conformal.interval([[0.0]], 0.8)[0]
         region = conformal.hpd([[0.0]], 0.8)[0]
@@ -489,8 +518,9 @@ def test_wrong_options_are_refused(small):
     model, X, y, _ = small
     with pytest.raises(InvalidInputError, match='method must be "split"'):
         kcdo.conformalize(model, X, y, method="cv")
-    with pytest.raises(InvalidInputError, match='folds are for method="jackknife'):
-        kcdo.conformalize(model, X, y, folds=5)
+    for options in ({"folds": 5}, {"keep_parameters": True}):
+        with pytest.raises(InvalidInputError, match='keep_parameters are for method="jackknife'):
+            kcdo.conformalize(model, X, y, **options)
     for folds in (1, 26, 2.5, True):
         with pytest.raises(InvalidInputError, match="folds must be a whole number from 2 to"):
             kcdo.conformalize(model, X, y, method="jackknife+", folds=folds)
@@ -500,6 +530,28 @@ def test_the_jackknife_needs_the_training_rows(small):
     model, X, y, _ = small
     with pytest.raises(InvalidInputError, match=r"needs the 25 rows .* got 20 rows"):
         kcdo.conformalize(model, X[:20], y[:20], method="jackknife+")
+    with pytest.raises(InvalidInputError, match="needs the rows that the model was fitted to"):
+        kcdo.conformalize(model, *rows(25, 7), method="jackknife+")
+
+
+@pytest.mark.parametrize(
+    ("options", "d"),
+    [
+        ({"selection": "heuristic"}, 1),
+        ({"selection": "heuristic"}, 2),
+        ({"selection": "heuristic", "solver": kcdo.Nystrom(10)}, 1),
+        ({"selection": "heuristic", "solver": kcdo.Iterative()}, 1),
+        ({"selection": "auto"}, 1),
+    ],
+)
+def test_the_jackknife_refuses_weighted_models(options, d):
+    X, y = rows(60, 3, d=d)
+    model = kcdo.ConditionalDensityOperator(n_jobs=1, **options)
+    weights = np.random.default_rng(0).uniform(0.5, 1.5, 60)
+    jackknife = {"method": "jackknife+", "folds": 2, "keep_parameters": True}
+    with pytest.raises(InvalidInputError, match="without weights: a fit to these rows predicts"):
+        kcdo.conformalize(model.fit(X, y, weights), X, y, **jackknife)
+    assert len(kcdo.conformalize(model.fit(X, y), X, y, **jackknife)) == 60
 
 
 def test_rows_must_match(small):
