@@ -15,8 +15,8 @@ from sklearn.linear_model import LinearRegression
 
 import kcdo
 from kcdo import metrics
-from kcdo.conformal import calibrate, predictor, regions
-from kcdo.conformal.scores import DensityRanks
+from kcdo.conformal import calibrate, predictor, regions, thresholds
+from kcdo.conformal.scores import DensityRanks, HeldOut
 from kcdo.errors import InvalidInputError, InvalidTypeError, SignedDensityError
 
 
@@ -63,11 +63,11 @@ def test_the_rank_is_exact_in_rational_numbers(n, percent):
     exact = ceil((n + 1) * Fraction(percent, 1000))
     level = percent / 1000
     if exact <= n:
-        assert predictor._rank(level, n) == exact
+        assert thresholds.rank(level, n) == exact
     else:
         least = next(m for m in range(1, 1001) if ceil((m + 1) * Fraction(percent, 1000)) <= m)
         with pytest.raises(InvalidInputError, match=f"needs at least {least} calibration rows"):
-            predictor._rank(level, n)
+            thresholds.rank(level, n)
 
 
 @pytest.mark.parametrize("n", [1, 4, 9, 10])
@@ -112,7 +112,7 @@ def test_exactly_rank_joint_rows_are_inside():
 def test_the_split_region_is_a_region_of_highest_density(split):
     conformal, *_ = split
     X = [[-1.0], [0.0], [1.5]]
-    adjusted = 1.0 - conformal.held_out[0].shares[99 - 90]
+    adjusted = 1.0 - np.sort(conformal.calibration.values[:, -1])[99 - 90]
     wanted = conformal.model.conditional(X).hpd(adjusted)
     for region, exact in zip(conformal.hpd(X, 0.9), wanted, strict=True):
         np.testing.assert_allclose(region.intervals, exact.intervals, atol=0.02 * exact.volume)
@@ -264,9 +264,10 @@ def test_one_fold_is_the_split():
     X, y = rows(39, 2)
     conformal = kcdo.conformalize(fitted(*rows(60, 1)), X, y)
     queries = [[-1.0], [0.5]]
-    limits = predictor._intervals(conformal.held_out, 36, queries)[:, :, 0]
+    held_out = (HeldOut.of(conformal.model, X, y),)
+    limits = predictor._intervals(held_out, 36, queries)[:, :, 0]
     np.testing.assert_allclose(limits, conformal.interval(queries, 0.9), rtol=1e-12)
-    every = regions.regions_on_a_line(conformal.model, conformal.held_out, 36, queries, 0.9)
+    every = regions.regions_on_a_line(conformal.model, held_out, 36, queries, 0.9)
     for region, short in zip(every, conformal.hpd(queries, 0.9), strict=True):
         np.testing.assert_allclose(region.intervals, short.intervals, rtol=1e-9)
 
@@ -285,7 +286,8 @@ def test_folds_are_scored_by_models_without_them():
     model = fitted(X, y)
     conformal = kcdo.conformalize(model, X, y, method="jackknife+", folds=3)
     assert repr(conformal) == 'ConformalPredictor(method="jackknife+", 30 rows, 3 folds)'
-    for fold, held_out in zip(calibrate._folds(30, 3), conformal.held_out, strict=True):
+    folds = calibrate._folds(30, 3)
+    for fold, held_out in zip(folds, conformal.calibration.held_out, strict=True):
         other = fitted(np.delete(X, fold, axis=0), np.delete(y, fold))
         pit = metrics.pit_values(other.conditional(X[fold]), y[fold])
         np.testing.assert_allclose(np.sort(np.minimum(pit, 1 - pit)), held_out.tails[:, 0])

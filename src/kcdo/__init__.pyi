@@ -33,7 +33,6 @@ from kcdo.estimators import ConditionalMeanOperator as ConditionalMeanOperator
 from kcdo.estimators import DensityReconstruction as DensityReconstruction
 from kcdo.estimators import FitReport as FitReport
 from kcdo.estimators import ReconstructedDensity as ReconstructedDensity
-from kcdo.estimators import load as load
 from kcdo.estimators import reconstruct as reconstruct
 from kcdo.inputs import GaussianInput as GaussianInput
 from kcdo.inputs import SampleInput as SampleInput
@@ -55,6 +54,7 @@ from kcdo.linalg import IteratedTikhonov as IteratedTikhonov
 from kcdo.linalg import PrintedForm as PrintedForm
 from kcdo.linalg import SpectralCutoff as SpectralCutoff
 from kcdo.linalg import Tikhonov as Tikhonov
+from kcdo.loading import load as load
 from kcdo.measures import QuasiRandomBox as QuasiRandomBox
 from kcdo.measures import Sample as Sample
 from kcdo.measures import UniformBox as UniformBox

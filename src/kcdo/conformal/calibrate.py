@@ -7,7 +7,9 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from kcdo.conformal.predictor import ConformalPredictor, Method
+from kcdo.conformal.queries import GroupRule, Ratio
 from kcdo.conformal.scores import HeldOut
+from kcdo.conformal.thresholds import Folds, Split
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.frames import take_rows
 from kcdo.metrics.predictive import checked_outputs
@@ -24,6 +26,8 @@ def conformalize(
     method: Method = "split",
     folds: int | None = None,
     keep_parameters: bool = False,
+    groups: GroupRule | None = None,
+    density_ratio: Ratio | None = None,
 ) -> ConformalPredictor:
     """Calibrate a fitted model: intervals and HPD regions with finite-sample coverage.
 
@@ -39,7 +43,9 @@ def conformalize(
     ``2 level - 1`` with one row in each fold and ``2 level - 1 - √(2/n)`` with fewer folds, though
     the coverage is close to ``level`` in practice.
 
-    Both are averages over queries, not statements about every x.
+    Both are averages over queries, not statements about every x. A split can promise ``level`` in
+    each of some ``groups``, and for queries whose inputs come from another distribution than those
+    of the rows, if their ``density_ratio`` is given.
 
     Parameters
     ----------
@@ -59,6 +65,15 @@ def conformalize(
         :meth:`ConditionalDensityOperator.refit` does. This is many times faster, but what was
         held out took part in the choice: of few rows with many columns the regions are then much
         too small. Harmless where no parameter was chosen.
+    groups : str, int or function, optional
+        A column of the inputs, by name or place, or a function that takes X and returns a label
+        for each row. The guarantee of a split then holds in every group by itself, and each needs
+        rows enough.
+    density_ratio : DensityReconstruction or function, optional
+        Density of the inputs of queries relative to that of the calibration inputs: a fitted
+        ``DensityReconstruction(reference=Sample(X))``, or a function that takes X and returns a
+        number for each row. The guarantee of a split then holds for such queries, as nearly as the
+        ratio is right.
 
     Returns
     -------
@@ -71,7 +86,8 @@ def conformalize(
     Rows are ranked by ``|F(y|x) - 1/2|`` for intervals (Chernozhukov, Wüthrich, Zhu, PNAS 2021), by
     ``P(p(Z|x) > p(y|x))`` for regions. Jackknife+ and CV+ are those of Barber, Candès, Ramdas and
     Tibshirani (Annals of Statistics 2021), for nested sets Gupta, Kuchibhotla and Ramdas (Pattern
-    Recognition 2022).
+    Recognition 2022). Groups are the Mondrian categories of Vovk, weights those of Tibshirani,
+    Barber, Candès and Ramdas (NeurIPS 2019).
 
     Examples
     --------
@@ -96,12 +112,14 @@ def conformalize(
     if method not in ("split", "jackknife+"):
         raise InvalidInputError(f'method must be "split" or "jackknife+"; got {method!r}.')
     if method == "jackknife+":
-        return ConformalPredictor(model, method, _folded(model, X, y, folds, keep_parameters))
+        if groups is not None or density_ratio is not None:
+            raise InvalidInputError('groups and density_ratio are for method="split".')
+        return ConformalPredictor(model, Folds(_folded(model, X, y, folds, keep_parameters)))
     if folds is not None or keep_parameters:
         raise InvalidInputError(
             'folds and keep_parameters are for method="jackknife+": a split fits nothing.'
         )
-    return ConformalPredictor(model, method, (HeldOut.of(model, X, y),))
+    return ConformalPredictor(model, Split.of(model, X, y, groups, density_ratio))
 
 
 def _folded(
