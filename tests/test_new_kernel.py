@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from kcdo.tuning import families
 
 import kcdo
 from kcdo.kernels import (
@@ -35,7 +36,6 @@ from kcdo.kernels import (
     without_warps,
 )
 from kcdo.systems import NearestRows
-from kcdo.tuning import families
 from tests.differences import assert_gradient
 
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kcdo.tuning import Rows, families
 
 import kcdo
 from kcdo.errors import InvalidInputError
@@ -18,7 +19,6 @@ from kcdo.kernels import (
     with_median_scales,
 )
 from kcdo.kernels.expectation import expectation
-from kcdo.tuning import Rows, families
 from tests.differences import assert_gradient
 from tests.model_files import forge, records
 

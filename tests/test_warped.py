@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kcdo.automatic.problem import Problem
+from kcdo.selection import Wishes
+from kcdo.tuning import Rows, families
 
 import kcdo
-from kcdo.automatic.problem import Problem
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.kernels import (
     Automatic,
@@ -27,9 +29,7 @@ from kcdo.kernels import (
     without_warps,
 )
 from kcdo.reports.sections import _scales
-from kcdo.selection import Wishes
 from kcdo.systems import NearestRows, has_metric
-from kcdo.tuning import Rows, families
 from tests.differences import assert_gradient
 
 INNER = Matern((0.5, 2.0), smoothness=1.5)

@@ -52,10 +52,20 @@ class SavedModel:
         >>> bool(same.predict([[0.5]]) == model.predict([[0.5]]))
         True
         """
-        check_is_fitted(self)
-        written = self if sums else _without_sums(self)
-        records, arrays = encode(written)
-        write_archive(path, _description(self) | {"objects": records}, arrays)
+        check_is_fitted(self._described())
+        records, arrays = encode(self if sums else self._without_sums())
+        description = _description(self._described()) | {"model": type(self).__name__}
+        write_archive(path, description | {"objects": records}, arrays)
+
+    def _described(self) -> Any:
+        """Return the estimator whose parameters, columns and report the file tells of."""
+        return self
+
+    def _without_sums(self) -> Any:
+        other = copy(self)
+        for name in ("_plan", "sums_"):
+            vars(other).pop(name, None)
+        return other
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -151,13 +161,6 @@ def register_model(
     table = {"parameters": dict[str, Any], "fit": dict[str, Any]}
     infinite = ("parameters",)  # bounds may be: what was fitted may not
     register(name, cls, fields=table, state=state, make=make, check=check, infinite=infinite)
-
-
-def _without_sums(model: Any) -> Any:
-    other = copy(model)
-    for name in ("_plan", "sums_"):
-        vars(other).pop(name, None)
-    return other
 
 
 def _description(model: Any) -> dict[str, Any]:
