@@ -11,11 +11,11 @@ import pytest
 import kcdo
 from kcdo.commands.app import session
 from kcdo.commands.columns import Column, labels, numbers
+from kcdo.commands.console import Console
 from kcdo.commands.models import Model
 from kcdo.commands.naming import Role
 from kcdo.commands.queries import Query
 from kcdo.commands.tables import open_table
-from kcdo.commands.talk import Talk
 from kcdo.commands.writing import output_file
 from kcdo.errors import InvalidInputError, KcdoWarning
 from tests.command_line import fail_here, run, succeed_here
@@ -196,6 +196,6 @@ def test_progress_is_shown_to_people_only(monkeypatch):
     for quiet, shown in ((False, True), (True, False)):
         screen = Terminal()
         monkeypatch.setattr("sys.stderr", screen)
-        with Talk(quiet=quiet).progress("Reading", 10) as show:
+        with Console(quiet=quiet).progress("Reading", 10) as show:
             show(5)
         assert ("Reading" in screen.getvalue()) is shown

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
-from kcdo.commands.talk import counted
+from kcdo.commands.console import counted
 from kcdo.commands.writing import check_model, check_source, check_target
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def evaluate(
     debug: Debug = False,
 ) -> None:
     """Compare predictions with what came true: log score, CRPS, CDE loss, coverage."""
-    with session(quiet, as_json, debug) as talk:
+    with session(quiet, as_json, debug) as console:
         check_model(model)
         check_source(data)
         check_target(out)
@@ -50,13 +50,13 @@ def evaluate(
 
             check_figure(out)
         fitted = load_model(model)
-        X, Y = read_data(fitted, data, talk, drop=drop_missing)
-        with talk.progress("Evaluating", None):
+        X, Y = read_data(fitted, data, console, drop=drop_missing)
+        with console.progress("Evaluating", None):
             dist = fitted.estimator.conditional(X)
             scores = _scores(fitted, dist, Y)
             if out is not None:
                 write_figure(calibration_display(dist, Y), out)
-        talk.result(_text(scores, data, out), scores | {"figure": out and str(out)})
+        console.result(_text(scores, data, out), scores | {"figure": out and str(out)})
 
 
 def _scores(model: Model, dist: ConditionalDistribution, Y: Any) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from matplotlib.backend_bases import FigureCanvasBase
 
+from kcdo.commands.console import listed
 from kcdo.commands.errors import UsageError
 from kcdo.commands.models import Model
 from kcdo.commands.queries import Query
-from kcdo.commands.talk import listed
 from kcdo.commands.writing import output_file
 from kcdo.distributions import ConditionalDistribution
 from kcdo.plotting import CalibrationDisplay, DensityHeatmapDisplay, JointDensityDisplay

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
+from kcdo.commands.console import Console, counted, listed
 from kcdo.commands.naming import Wanted, names, periods
-from kcdo.commands.talk import Talk, counted, listed
 from kcdo.commands.writing import check_source, check_target
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def fit(
     debug: Debug = False,
 ) -> None:
     """Fit the distribution of target columns given other columns, and save the model."""
-    with session(quiet, as_json, debug) as talk:
+    with session(quiet, as_json, debug) as console:
         check_source(data)
         check_target(out)
         from kcdo.commands.tables import open_table, read_table
@@ -66,14 +66,14 @@ def fit(
         wish = Wanted(names(target), names(given), weights, flagged, periods(periodic or []))
         with open_table(data) as table:
             wanted = wish.checked(table.columns, str(data))
-            frame = read_table(data, table, wanted.roles(), talk, drop=drop_missing)
+            frame = read_table(data, table, wanted.roles(), console, drop=drop_missing)
         # after the table: what is wrong with it is said before scikit-learn is there
         from kcdo.commands.models import Model, save_model
 
-        with talk.progress("Fitting", None):
+        with console.progress("Fitting", None):
             estimator = _fitted(frame, wanted, selection, centres, seed)
         save_model(estimator, out)
-        _tell(talk, data, out, Model.of(estimator))
+        _tell(console, data, out, Model.of(estimator))
 
 
 def _fitted(
@@ -110,7 +110,7 @@ def _kernel(X: pd.DataFrame, wanted: Wanted) -> Any:
     return Product(tuple(parts)) if len(parts) > 1 else parts[0]
 
 
-def _tell(talk: Talk, data: Path, out: Path, model: Model) -> None:
+def _tell(console: Console, data: Path, out: Path, model: Model) -> None:
     report = model.estimator.report_
     size = out.stat().st_size
     width = max(map(len, model.given))
@@ -122,4 +122,4 @@ def _tell(talk: Talk, data: Path, out: Path, model: Model) -> None:
         f"Saved {out} ({size / 1e6:.1f} MB).",
         f"Next: kcdo predict {out} {data} -o predictions.csv",
     ]
-    talk.result("\n".join(lines), {"model": str(out), "bytes": size} | model.description())
+    console.result("\n".join(lines), {"model": str(out), "bytes": size} | model.description())

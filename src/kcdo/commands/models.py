@@ -11,9 +11,9 @@ import pandas as pd
 
 import kcdo
 from kcdo.commands.columns import label, labels
+from kcdo.commands.console import Console, listed
 from kcdo.commands.naming import Role, check_names
 from kcdo.commands.tables import open_table, read_table
-from kcdo.commands.talk import Talk, listed
 from kcdo.commands.writing import write_errors
 from kcdo.errors import InvalidInputError
 from kcdo.estimators import ConditionalDensityOperator
@@ -109,11 +109,11 @@ class Model:
         }
 
 
-def read_data(model: Model, path: Path, talk: Talk, *, drop: bool) -> tuple[Any, Any]:
+def read_data(model: Model, path: Path, console: Console, *, drop: bool) -> tuple[Any, Any]:
     """Read the inputs and outputs of a model from a table."""
     with open_table(path) as table:
         model.check_columns(table.columns, str(path), outputs=True)
-        frame = read_table(path, table, model.roles(outputs=True), talk, drop=drop)
+        frame = read_table(path, table, model.roles(outputs=True), console, drop=drop)
     return model.inputs(frame), model.outputs(frame)
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
+from kcdo.commands.console import Console, counted, listed
 from kcdo.commands.errors import UsageError
 from kcdo.commands.naming import names
-from kcdo.commands.talk import Talk, counted, listed
 from kcdo.commands.writing import check_model, check_source, check_target, output_file
 from kcdo.errors import InvalidInputError
 
@@ -58,7 +58,7 @@ def predict(
 
     The file is read in parts, so it may be larger than the memory. All its columns are kept.
     """
-    with session(quiet, as_json, debug) as talk:
+    with session(quiet, as_json, debug) as console:
         started = time.perf_counter()
         if out is None and as_json:
             raise UsageError("--json tells what was written, and needs -o.")
@@ -73,17 +73,17 @@ def predict(
         with open_table(data) as table:
             check_formats(data, table, out)
             added = answers.check(table.columns, str(data))
-            n_rows = _write(answers, added, table, data, out, talk)
+            n_rows = _write(answers, added, table, data, out, console)
         if out is not None:
             seconds = time.perf_counter() - started
-            talk.result(
+            console.result(
                 f"Wrote {out}: {counted(n_rows, 'row')} with {listed(added)} ({seconds:.1f} s).",
                 {"output": str(out), "rows": n_rows, "columns": added, "seconds": seconds},
             )
 
 
 def _write(
-    answers: Answers, added: list[str], table: Table, data: Path, out: Path | None, talk: Talk
+    answers: Answers, added: list[str], table: Table, data: Path, out: Path | None, console: Console
 ) -> int:
     """Write the rows with their answers, part by part; return how many there were."""
     from kcdo.commands.tables import CHUNK_ROWS, open_writer
@@ -93,7 +93,7 @@ def _write(
     parts = _one_ahead(lambda item: answers.of(item[0]), positioned)
     with output_file(out) as file, closing(parts):
         writer = open_writer(file, out, table, added)
-        with talk.progress(f"Predicting {data.name}", table.size or None) as show:
+        with console.progress(f"Predicting {data.name}", table.size or None) as show:
             for (chunk, position), values in parts:
                 writer.write(chunk, values)
                 n_rows += len(chunk)

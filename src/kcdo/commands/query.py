@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
+from kcdo.commands.console import Console, counted, csv_lines, json_line
 from kcdo.commands.errors import UsageError
 from kcdo.commands.naming import check_names
-from kcdo.commands.talk import Talk, counted, csv_lines, json_line
 from kcdo.commands.writing import check_model, check_target, output_file
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def density(
     Inputs may be uncertain: 1200±50, also written 1200+-50, is a Gaussian with mean 1200 and
     standard deviation 50.
     """
-    with session(quiet, as_json, debug) as talk:
+    with session(quiet, as_json, debug) as console:
         targets, queries = _ask(model, at, target, out)
         from kcdo.commands.queries import columns_of, grid_points
 
@@ -69,7 +69,7 @@ def density(
             (text, columns_of(targets, points) | {"density": dist.pdf(points)[0]})
             for text, dist in queries
         ]
-        _write(answers, out, talk)
+        _write(answers, out, console)
 
 
 @app.command(
@@ -90,7 +90,7 @@ def sample(
     debug: Debug = False,
 ) -> None:
     """Draw from the distribution of the targets at given inputs."""
-    with session(quiet, as_json, debug) as talk:
+    with session(quiet, as_json, debug) as console:
         targets, queries = _ask(model, at, target, out)
         import numpy as np
 
@@ -98,7 +98,7 @@ def sample(
 
         rng = np.random.default_rng(seed)
         answers = [(text, columns_of(targets, dist.sample(n, rng)[0])) for text, dist in queries]
-        _write(answers, out, talk)
+        _write(answers, out, console)
 
 
 def _ask(
@@ -120,14 +120,14 @@ def _ask(
     return targets, list(zip(at, dists, strict=True))
 
 
-def _write(answers: list[tuple[str, dict[str, Any]]], out: Path | None, talk: Talk) -> None:
+def _write(answers: list[tuple[str, dict[str, Any]]], out: Path | None, console: Console) -> None:
     """Write columns of each query, as CSV or JSON."""
     with output_file(out) as file:
-        if talk.as_json:
+        if console.as_json:
             file.write(json_line([{"at": text} | columns for text, columns in answers]).encode())
         else:
             for line in csv_lines(answers):
                 file.write(line.encode())
-    if out is not None and not talk.as_json:
+    if out is not None and not console.as_json:
         rows = sum(len(next(iter(columns.values()))) for _, columns in answers)
-        talk.result(f"Wrote {out}: {counted(rows, 'row')}.", {})
+        console.result(f"Wrote {out}: {counted(rows, 'row')}.", {})

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
+from kcdo.commands.console import listed
 from kcdo.commands.naming import check_names
-from kcdo.commands.talk import listed
 from kcdo.commands.writing import check_model, check_source, check_target, write_errors
 
 ModelFile = Annotated[Path, typer.Argument(help="Model file of kcdo fit.")]
@@ -24,7 +24,7 @@ def info(
     model: ModelFile, quiet: Quiet = False, as_json: Json = False, debug: Debug = False
 ) -> None:
     """Print what a model is: columns, sizes, and the parameters that were chosen."""
-    with session(quiet, as_json, debug) as talk:
+    with session(quiet, as_json, debug) as console:
         check_model(model)
         from kcdo.commands.models import load_model
 
@@ -36,7 +36,7 @@ def info(
             "",
             str(fitted.estimator.report_),
         ]
-        talk.result("\n".join(lines), {"model": str(model)} | fitted.description())
+        console.result("\n".join(lines), {"model": str(model)} | fitted.description())
 
 
 @app.command(
@@ -68,7 +68,7 @@ def plot(
 
     Inputs that are not drawn rest at their median or most frequent category.
     """
-    with session(quiet, as_json, debug) as talk:
+    with session(quiet, as_json, debug) as console:
         check_model(model)
         check_source(data)
         check_target(out)
@@ -79,14 +79,14 @@ def plot(
         fitted = load_model(model)
         check_names([feature] if feature else [], fitted.given, "the model", "--feature")
         check_names([target] if target else [], fitted.targets, "the model", "--target")
-        X, Y = read_data(fitted, data, talk, drop=drop_missing)
-        with talk.progress("Drawing", None):
+        X, Y = read_data(fitted, data, console, drop=drop_missing)
+        with console.progress("Drawing", None):
             if at is None:
                 display: Any = density_display(fitted, X, Y, feature, target)
             else:
                 display = joint_display(fitted, Y, at)
             write_figure(display, out)
-        talk.result(f"Wrote {out}.", {"output": str(out)})
+        console.result(f"Wrote {out}.", {"output": str(out)})
 
 
 @app.command(epilog=examples("kcdo report model.kcdo --data data.csv -o report.html"))
@@ -103,7 +103,7 @@ def report(
 
     One HTML file that works offline. Rows which the model has not seen show its accuracy best.
     """
-    with session(quiet, as_json, debug) as talk:
+    with session(quiet, as_json, debug) as console:
         check_model(model)
         check_source(data)
         check_target(out)
@@ -111,12 +111,12 @@ def report(
         from kcdo.reports import write_report
 
         fitted = load_model(model)
-        X, Y = read_data(fitted, data, talk, drop=drop_missing)
-        with talk.progress("Writing", None), write_errors(out):
+        X, Y = read_data(fitted, data, console, drop=drop_missing)
+        with console.progress("Writing", None), write_errors(out):
             write_report(fitted.estimator, out, X=X, Y=Y)
         size = out.stat().st_size
         text = f"Wrote {out} ({size / 1e6:.1f} MB): open it in a browser."
-        talk.result(text, {"output": str(out), "bytes": size})
+        console.result(text, {"output": str(out), "bytes": size})
 
 
 @app.command(epilog=examples("kcdo demo", "kcdo demo --out folder --seed 1"))

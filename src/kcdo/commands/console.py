@@ -14,8 +14,8 @@ from typing import Any
 DIGITS = "%.8g"  # of the numbers in files
 
 
-class Talk:
-    """The voice of one command.
+class Console:
+    """What one command prints, and where.
 
     Parameters
     ----------
@@ -59,11 +59,11 @@ class Talk:
         if self.quiet or not sys.stderr.isatty():
             yield lambda done: None
             return
-        from rich.console import Console
+        from rich.console import Console as Terminal
         from rich.progress import Progress, TimeElapsedColumn
 
         columns = (*Progress.get_default_columns(), TimeElapsedColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        with Progress(*columns, console=Terminal(stderr=True), transient=True) as bar:
             task = bar.add_task(text, total=total)
             yield lambda done: bar.update(task, completed=done)
 
