@@ -21,7 +21,7 @@ from kcdo.commands.console import Console, one_line, to_stderr
 from kcdo.commands.errors import UsageError
 from kcdo.errors import KcdoError
 
-__all__ = ["Debug", "Json", "Quiet", "app", "examples", "run", "session"]
+__all__ = ["app", "examples", "run", "session"]
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 
@@ -30,10 +30,6 @@ _EXTRAS = {
     "pandas": ("Reading tables needs", "cli"),
     "pyarrow": ("Parquet and Feather files need", "files"),
 }
-
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON, for scripts.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 app = typer.Typer(
     name="kcdo",

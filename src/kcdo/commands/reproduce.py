@@ -11,8 +11,9 @@ from typing import Annotated
 
 import typer
 
-from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
+from kcdo.commands.app import app, examples, session
 from kcdo.commands.errors import UsageError
+from kcdo.commands.options import Debug, Json, Quiet
 
 _CHECKOUT = "reproduce runs from a checkout of the repository, which the installed package is not"
 _PATIENCE = 5.0  # seconds in which a process that got Ctrl-C as we did should have ended
