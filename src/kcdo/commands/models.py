@@ -11,11 +11,12 @@ import pandas as pd
 
 import kcdo
 from kcdo.commands.columns import label, labels
+from kcdo.commands.console import Console, listed
 from kcdo.commands.naming import Role, check_names
+from kcdo.commands.reading import named_file
 from kcdo.commands.tables import open_table, read_table
-from kcdo.commands.talk import Talk, listed
-from kcdo.commands.writing import write_errors
-from kcdo.errors import InvalidInputError
+from kcdo.commands.writing import output_name
+from kcdo.errors import InvalidInputError, ModelFileError
 from kcdo.estimators import ConditionalDensityOperator
 from kcdo.kernels import Kernel, leaves
 
@@ -109,23 +110,29 @@ class Model:
         }
 
 
-def read_data(model: Model, path: Path, talk: Talk, *, drop: bool) -> tuple[Any, Any]:
+def read_data(model: Model, name: str, console: Console, *, drop: bool) -> tuple[Any, Any]:
     """Read the inputs and outputs of a model from a table."""
+    path = Path(name)
     with open_table(path) as table:
-        model.check_columns(table.columns, str(path), outputs=True)
-        frame = read_table(path, table, model.roles(outputs=True), talk, drop=drop)
+        model.check_columns(table.columns, name, outputs=True)
+        frame = read_table(path, table, model.roles(outputs=True), console, drop=drop)
     return model.inputs(frame), model.outputs(frame)
 
 
-def load_model(path: Path) -> Model:
-    """Load a model file."""
-    return Model.of(kcdo.load(path))
+def load_model(name: str | Path) -> Model:
+    """Load a model file, or the model in standard input."""
+    with named_file(str(name)) as path:
+        try:
+            return Model.of(kcdo.load(path))
+        except ModelFileError as error:  # where it is a copy, its name says nothing to the user
+            raise ModelFileError(str(error).replace(str(path), str(name))) from error
 
 
-def save_model(estimator: Any, path: Path) -> None:
-    """Save a model file, whole or not at all."""
-    with write_errors(path):
-        estimator.save(path)
+def save_model(estimator: Any, path: Path | None) -> int:
+    """Save a model file, whole or not at all, or to standard output; return its size in bytes."""
+    with output_name(path) as name:
+        estimator.save(name)
+        return name.stat().st_size
 
 
 def _numbered(letter: str, n: int) -> list[str]:

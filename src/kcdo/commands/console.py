@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kcdo.commands.errors import UsageError
+
 DIGITS = "%.8g"  # of the numbers in files
 
 
-class Talk:
-    """The voice of one command.
+class Console:
+    """What one command prints, and where.
 
     Parameters
     ----------
@@ -29,13 +31,20 @@ class Talk:
         self.quiet = quiet
         self.as_json = as_json
         self._warned: set[str] = set()
+        self._diverted = False
+
+    def leave_stdout(self) -> None:
+        """Keep standard output free for a file: what was done is told on standard error."""
+        if self.as_json:
+            raise UsageError("--json tells on standard output what was written: give -o a name.")
+        self._diverted = True
 
     def result(self, text: str, data: dict[str, Any]) -> None:
         """Tell what was done: as text, or as JSON."""
         if self.as_json:
             self.json(data)
         elif not self.quiet:
-            print(text)
+            print(text, file=sys.stderr if self._diverted else sys.stdout)
 
     def json(self, data: Any) -> None:
         """Print an answer as JSON, whose numbers are finite or null."""
@@ -59,11 +68,11 @@ class Talk:
         if self.quiet or not sys.stderr.isatty():
             yield lambda done: None
             return
-        from rich.console import Console
+        from rich.console import Console as Terminal
         from rich.progress import Progress, TimeElapsedColumn
 
         columns = (*Progress.get_default_columns(), TimeElapsedColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        with Progress(*columns, console=Terminal(stderr=True), transient=True) as bar:
             task = bar.add_task(text, total=total)
             yield lambda done: bar.update(task, completed=done)
 
