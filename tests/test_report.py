@@ -3,6 +3,8 @@
 import base64
 import json
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
@@ -15,11 +17,12 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 import kcdo
-from kcdo.errors import InvalidInputError, SignedDensityError
+from kcdo.errors import InvalidInputError, MissingExtraError, SignedDensityError
 from kcdo.reports import write_report
 from kcdo.reports.accuracy import Accuracy, OutputAccuracy, measure_accuracy
 from kcdo.reports.columns import Column
 from kcdo.reports.inputs import controls, importance
+from kcdo.reports.rendering import _environment
 from kcdo.reports.sections import accuracy_section
 from kcdo.reports.text import number, script_json, split_unit
 
@@ -400,6 +403,23 @@ def test_errors_say_what_to_do(tmp_path):
     assert not path.exists()
 
 
+def test_without_jinja2_it_says_which_extra_to_install(tmp_path, monkeypatch):
+    model, X, Y = small_model()
+    path = tmp_path / "r.html"
+    _environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    for write in (model.report, lambda *arguments: write_report(model, *arguments)):
+        with pytest.raises(MissingExtraError, match=r"Reports need an extra: .*kcdo\[report\]"):
+            write(path, X, Y[:, 0])
+    assert not path.exists()
+
+
+def test_models_and_reports_are_imported_without_jinja2():
+    code = "import sys, kcdo.estimators, kcdo.reports; print('jinja2' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"
+
+
 def test_signed_densities_have_no_report(tmp_path):
     model, X, Y = small_model(positivity="signed")
     with pytest.raises(SignedDensityError, match="positivity"):
@@ -502,7 +522,8 @@ def test_accuracy_agrees_with_definitions():
 def test_the_verdict_on_calibration(pit, words):
     found = OutputAccuracy(1.0, 2.0, 1.0, pit, (1.0,) * 4)
     column = Column("y", "number", pit)
-    assert words in accuracy_section(Accuracy(len(pit), -1.0, 0, (found,)), [column], "")
+    said = accuracy_section(Accuracy(len(pit), -1.0, 0, (found,)), [column], {})
+    assert words in said["outputs"][0]["verdict"]
 
 
 def test_impossible_rows_are_counted(tmp_path):

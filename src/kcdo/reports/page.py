@@ -4,9 +4,7 @@ import datetime
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Any, Self
 
 import numpy as np
@@ -27,8 +25,9 @@ from kcdo.reports.columns import (
 )
 from kcdo.reports.curves import STATISTICS, compute_curves, most_curves, output_axes
 from kcdo.reports.inputs import Control, controls, importance
+from kcdo.reports.rendering import load_template
 from kcdo.reports.sections import accuracy_section, data_section, parameter_section
-from kcdo.reports.text import escape, script_json
+from kcdo.reports.text import script_json
 
 _MOST_BYTES = 10_000_000
 _ACCURACY_ROWS = 5000  # beyond, a sample: the scores change in the third digit only
@@ -89,24 +88,21 @@ def write_report(
     True
     """
     check_is_fitted(model)
+    page = load_template("page.html")
     target = _checked_path(path)
     shown = _Shown.of(model, X, Y, output_names)
     shares, meaning = importance(model, X, shown.inputs)
     parts = {
-        "title": escape(title or _title(shown, shares)),
-        "subtitle": escape(_subtitle(shown)),
-        "accuracy": _accuracy_html(shown, held_out),
+        "title": title or _title(shown, shares),
+        "subtitle": _subtitle(shown),
+        "accuracy": _accuracy(shown, held_out),
         "data": data_section(shown.given_inputs, shown.given_outputs),
         "parameters": parameter_section(model.report_, shown.inputs, shares, meaning),
-        "version": escape(__version__),
+        "version": __version__,
         "date": datetime.date.today().isoformat(),
-        "css": _asset("report.css"),
-        "js": _asset("report.js"),
     }
-    page = Template(_asset("template.html"))
-    taken = len(page.substitute(parts, explorer="").encode()) + _MARGIN_BYTES
-    explorer = _explorer(shown, shares, max_bytes - taken)
-    text = page.substitute(parts, explorer=script_json(explorer))
+    taken = len(page.render(parts, explorer=None).encode()) + _MARGIN_BYTES
+    text = page.render(parts, explorer=_explorer(shown, shares, max_bytes - taken))
     with atomic_file(target) as file:
         file.write(text.encode())
     return target
@@ -175,35 +171,37 @@ def _output_shape(model: FittedModel, X: Any, inputs: Sequence[Column]) -> tuple
     return mean.ndim == 1, 1 if mean.ndim == 1 else mean.shape[1]
 
 
-def _accuracy_html(shown: _Shown, held_out: bool | None) -> str:
+def _accuracy(shown: _Shown, held_out: bool | None) -> dict[str, Any] | None:
     if not len(shown.outputs[0].values):
-        return "<p>No outputs were given to the report, so nothing could be measured.</p>"
+        return None
     rows = np.sort(np.random.default_rng(0).permutation(shown.n_used)[:_ACCURACY_ROWS])
     dist = shown.model.conditional(rows_like(shown.X, [c.values[rows] for c in shown.inputs]))
     Y = np.column_stack([column.values[rows] for column in shown.outputs])
-    text = _which_rows(shown.n_given, shown.n_fitted, held_out)
+    kind, text = _which_rows(shown.n_given, shown.n_fitted, held_out)
     if shown.n_used < shown.n_given:
         left_out = shown.n_given - shown.n_used
         text += f" {left_out:,} of them have missing or infinite values and were left out."
     if len(rows) < shown.n_used:
         text += f" The scores are of {len(rows):,} rows drawn at random from them."
     accuracy = measure_accuracy(dist, Y, shown.flat)
-    return accuracy_section(accuracy, shown.outputs, f'<p class="rows">{text}</p>')
+    return accuracy_section(accuracy, shown.outputs, {"kind": kind, "text": text})
 
 
-def _which_rows(n_given: int, n_fitted: int, held_out: bool | None) -> str:
+def _which_rows(n_given: int, n_fitted: int, held_out: bool | None) -> tuple[str, str]:
+    """Return what the rows are, nothing if that is not known, and a sentence about them."""
     if held_out:
         return (
-            f"<strong>Held-out rows.</strong> Measured on {n_given:,} rows that the model was not "
-            "fitted to."
+            "Held-out rows",
+            f"Measured on {n_given:,} rows that the model was not fitted to.",
         )
     if held_out is False or n_given == n_fitted:
         guess = "" if held_out is False else " (exactly as many rows were fitted)"
         return (
-            f"<strong>Training rows.</strong> Measured on the {n_given:,} rows that the model was "
-            f"fitted to{guess}: new rows will score worse."
+            "Training rows",
+            f"Measured on the {n_given:,} rows that the model was fitted to{guess}: new rows will "
+            "score worse.",
         )
-    return (
+    return "", (
         f"Measured on {n_given:,} rows; the model was fitted to {n_fitted:,}. The report was not "
         "told whether these were held out; if they were fitted, new rows will score worse."
     )
@@ -257,7 +255,3 @@ def _control(control: Control, column: Column) -> dict[str, Any]:
         "values": control.values.tolist() if control.kind == "slider" else None,
         "start": control.start,
     }
-
-
-def _asset(name: str) -> str:
-    return files("kcdo.reports").joinpath("assets", name).read_text(encoding="utf-8")
