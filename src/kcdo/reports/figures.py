@@ -5,12 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kcdo.arrays import Array
+from kcdo.metrics import CalibrationTest, HistogramTest
 from kcdo.reports.columns import Column
 
 _SIDE, _LEFT, _RIGHT, _BOTTOM, _TOP = 240, 54, 18, 40, 10  # of the two calibration figures
-_PIT_BINS = 10
-_CURVE_LEVELS = np.linspace(0.0, 1.0, 41)
 
 
 @dataclass(frozen=True)
@@ -78,50 +76,52 @@ def column_histogram(column: Column) -> Spark | None:
     return _spark(heights, gap, f"{column.label}, {note}")
 
 
-def pit_histogram(pit: Array, label: str) -> Figure:
-    """Return the histogram of F(y|x), with what chance allows if the model is calibrated."""
-    share = np.histogram(pit, bins=_PIT_BINS, range=(0, 1))[0] / len(pit)
-    expected, spread = _chance(1 / _PIT_BINS, len(pit))
-    top = 1.15 * max(share.max(), expected + spread, 2 / _PIT_BINS)
-    width = (_SIDE - _LEFT - _RIGHT) / _PIT_BINS
+def pit_histogram(test: HistogramTest, label: str) -> Figure:
+    """Return the histogram of F(y|x) with the band of the test."""
+    share, n = test.shares, len(test.shares)
+    top = 1.15 * max(share.max(), test.high, 2 / n)
+    width = (_SIDE - _LEFT - _RIGHT) / n
     bars = [
         Bar(_LEFT + i * width + 1, _y(s / top), width - 2, _y(0) - _y(s / top))
         for i, s in enumerate(share.tolist())
     ]
-    low, high = max(0.0, expected - spread) / top, (expected + spread) / top
-    worst = int(np.argmax(np.abs(share - expected)))
+    low, high = test.low / top, test.high / top
+    worst = int(np.argmax(np.abs(share - 1 / n)))
     return Figure(
         text=(
-            f"PIT histogram of {label}: ten bars, each {expected:.0%} if calibrated; farthest from "
-            f"it is bar {worst + 1} with {share[worst]:.0%}"
+            f"PIT histogram of {label}: {n} bars, each {1 / n:.0%} if calibrated; farthest from it "
+            f"is bar {worst + 1} with {share[worst]:.0%}"
         ),
         across="F(y | x)",
         upwards="share of rows",
         ticks=_x_ticks(("0", "0.5", "1"))
         + _y_ticks([t for t in (0.0, 0.1, 0.2, 0.4, 0.6, 0.8) if t < top], top),
         band=_path([(0, high), (1, high), (1, low), (0, low)]) + "Z",
-        ideal=_path([(0, expected / top), (1, expected / top)]),
+        ideal=_path([(0, 1 / n / top), (1, 1 / n / top)]),
         bars=tuple(bars),
     )
 
 
-def calibration_curve(pit: Array, label: str) -> Figure:
-    """Return the share of rows inside their central interval against the level promised."""
-    distance = np.sort(np.abs(2 * pit - 1))
-    held = np.searchsorted(distance, _CURVE_LEVELS, side="right") / len(pit)
-    held[0] = 0.0
-    expected, spread = _chance(_CURVE_LEVELS, len(pit))
-    upper = [(x, min(1.0, y)) for x, y in zip(expected, expected + spread, strict=True)]
-    lower = [(x, max(0.0, y)) for x, y in zip(expected, expected - spread, strict=True)]
-    at_90 = held[np.argmin(np.abs(_CURVE_LEVELS - 0.9))]
+def calibration_curve(test: CalibrationTest, label: str) -> Figure:
+    """Return the share of rows inside their central interval, with the band of the test."""
+    levels = [0.0, *test.levels.tolist(), 1.0]
+    upper, lower, held = (
+        list(zip(levels, [0.0, *values.tolist(), 1.0], strict=True))
+        for values in (test.high, test.low, test.coverage)
+    )
+    at_90 = float(np.interp(0.9, test.levels, test.coverage))
     return Figure(
-        text=f"Calibration of {label}: 90% intervals hold {at_90:.1%} of the rows",
+        text=(
+            f"Calibration of {label}: 90% intervals hold {at_90:.1%} of the rows; the curve "
+            + ("stays inside" if test.verdict == "calibrated" else "leaves")
+            + " the band that chance allows"
+        ),
         across="level of the interval",
         upwards="rows inside",
         ticks=_x_ticks(("0", "50%", "100%")) + _y_ticks((0, 0.5, 1), 1.0),
         band=_path(upper + lower[::-1]) + "Z",
         ideal=_path([(0, 0), (1, 1)]),
-        curve=_path(list(zip(_CURVE_LEVELS, held, strict=True))),
+        curve=_path(held),
     )
 
 
@@ -143,12 +143,6 @@ def _spark(heights: Sequence[float], gap: float, text: str) -> Spark:
         if h
     ]
     return Spark(text, bars)
-
-
-def _chance(probability: Array | float, n: int) -> tuple[Array, Array]:
-    """Return a probability and twice the standard error of its estimate from n rows."""
-    p = np.asarray(probability, dtype=float)
-    return p, 2 * np.sqrt(p * (1 - p) / n)
 
 
 def _x(share: float) -> float:

@@ -12,9 +12,12 @@ import numpy as np
 
 from kcdo.arrays import Array
 from kcdo.kernels import Kernel, leaves, warped_columns
+from kcdo.metrics import HistogramTest
+from kcdo.metrics.importance import IMPORTANCE
 from kcdo.reports.accuracy import LEVELS, Accuracy, OutputAccuracy
 from kcdo.reports.columns import Column
 from kcdo.reports.figures import calibration_curve, column_histogram, pit_histogram
+from kcdo.reports.shown import MeasuredRows
 from kcdo.reports.text import number, with_unit
 
 _MOST_FIGURES = 6
@@ -36,17 +39,27 @@ _MEANINGS = {
     "memory": "Memory",
     "seconds": "Time of the fit",
     "condition": "Condition number",
-    "loss": "Held-out loss",
+    "loss": "Loss on training rows, each held out",
     "weights": "Weights of the forms",
+}
+_VERDICTS = {
+    "calibrated": "Intervals hold as many rows as they promise, up to chance: the curve stays "
+    "inside the band.",
+    "too wide": "Intervals hold more rows than they promise, the densities are too wide: the curve "
+    "rises above the band.",
+    "too narrow": "Intervals hold fewer rows than they promise, the densities are too narrow: the "
+    "curve falls below the band.",
+    "mixed": "Some intervals hold more rows than they promise, others fewer: the curve leaves the "
+    "band on both sides.",
 }
 _SHOWN_ELSEWHERE = {"importances", "kernel_x"}
 _DULL_IF_EMPTY = {"jitter", "iterations", "residual", "binning_error", "weights"}
 
 
 def accuracy_section(
-    accuracy: Accuracy, outputs: Sequence[Column], rows: dict[str, str]
+    accuracy: Accuracy, outputs: Sequence[Column], rows: MeasuredRows
 ) -> dict[str, Any]:
-    """Return scores, coverage and calibration; ``rows`` says which rows they are of."""
+    """Return scores, coverage and calibration, which are of some rows."""
     pairs = list(zip(outputs, accuracy.outputs, strict=True))
     return {
         "rows": rows,
@@ -67,20 +80,16 @@ def data_section(inputs: Sequence[Column], outputs: Sequence[Column]) -> list[di
 
 
 def parameter_section(
-    report: Any, inputs: Sequence[Column], shares: Array, meaning_of_share: str
+    report: Any, inputs: Sequence[Column], importances: Array, rows: str
 ) -> dict[str, Any]:
-    """Return how much each input matters and what the fit chose."""
+    """Return how much each input matters in some rows, and what the fit chose."""
     scales = _scales(report.kernel_x, len(inputs))
     lines = [
-        {
-            "name": inputs[i].name,
-            "share": float(shares[i]),
-            "width": float(shares[i] / shares.max()),
-            "kernel": scales[i],
-        }
-        for i in np.argsort(-shares, kind="stable")
+        {"name": inputs[i].name, "importance": float(importances[i]), "kernel": scales[i]}
+        for i in np.argsort(-importances, kind="stable")
     ]
-    return {"meaning": meaning_of_share, "inputs": lines, "fit": fit_rows(report)}
+    meaning = f"{IMPORTANCE}; measured on {rows}"
+    return {"meaning": meaning, "inputs": lines, "fit": fit_rows(report)}
 
 
 def fit_rows(report: Any) -> list[tuple[str, str]]:
@@ -105,9 +114,10 @@ def _output_scores(column: Column, found: OutputAccuracy, *, drawn: bool) -> dic
         "rmse": found.rmse,
         "inside_90": found.coverage(0.9),
         "drawn": drawn,
-        "verdict": _verdict(found),
-        "calibration": calibration_curve(found.pit, column.label),
-        "pit": pit_histogram(found.pit, column.label),
+        "verdict": _VERDICTS[found.calibration.verdict],
+        "calibration": calibration_curve(found.calibration, column.label),
+        "pit_verdict": _bars_outside(found.histogram),
+        "pit": pit_histogram(found.histogram, column.label),
         "intervals": [
             {"level": level, "inside": found.coverage(level), "width": width}
             for level, width in zip(LEVELS, found.widths, strict=True)
@@ -115,17 +125,12 @@ def _output_scores(column: Column, found: OutputAccuracy, *, drawn: bool) -> dic
     }
 
 
-def _verdict(found: OutputAccuracy) -> str:
-    n = len(found.pit)
-    off = [found.coverage(level) - level for level in LEVELS]
-    errors = [2.5 * np.sqrt(level * (1 - level) / n) for level in LEVELS]
-    if all(abs(o) <= e + 0.01 for o, e in zip(off, errors, strict=True)):
-        return "Intervals hold as many rows as they promise, up to chance."
-    if all(o >= -e for o, e in zip(off, errors, strict=True)):
-        return "Intervals hold more rows than they promise: the densities are too wide."
-    if all(o <= e for o, e in zip(off, errors, strict=True)):
-        return "Intervals hold fewer rows than they promise: the densities are too narrow."
-    return "Some intervals hold more rows than they promise, others fewer."
+def _bars_outside(test: HistogramTest) -> str:
+    bins = len(test.shares)
+    bars = [f"{i / bins:g} to {(i + 1) / bins:g} ({test.shares[i]:.0%})" for i in test.outside]
+    if not bars:
+        return "All bars of the PIT histogram end inside its band."
+    return f"Bars of the PIT histogram that end outside its band: {', '.join(bars)}."
 
 
 def _data_line(column: Column, role: str) -> dict[str, Any]:
