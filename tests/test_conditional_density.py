@@ -480,3 +480,27 @@ print(int(status.split("VmHWM:")[1].split()[0]) * 1024)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 2 << 30
+
+
+@pytest.mark.parametrize("selection", ["heuristic", "auto"])
+@pytest.mark.parametrize("support", [None, (0.0, None)])
+def test_the_marginal_is_that_of_the_training_outputs(selection, support):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (60, 1))
+    y = np.exp(X[:, 0] + 0.3 * rng.standard_normal(60))
+    model = kcdo.ConditionalDensityOperator(selection=selection, support=support)
+    marginal = model.fit(X, pd.Series(y, name="speed")).marginal()
+    assert len(marginal) == 1
+    assert list(marginal.to_frame(["mean"])) == ["mean"]
+    levels = np.linspace(0.1, 0.9, 9)
+    np.testing.assert_allclose(marginal.quantile(levels)[0], np.quantile(y, levels), atol=0.3)
+    # no smoother than the outputs: as good a prediction of them as they are themselves
+    own = 0.5 * np.abs(y[:, None] - y).mean()
+    repeated = marginal[np.zeros(60, dtype=int)]
+    assert own <= repeated.crps(y).mean() < 1.02 * own
+
+
+def test_the_marginal_of_joint_outputs():
+    X, Y = kcdo.make_donut(6, random_state=0)
+    marginal = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y).marginal()
+    np.testing.assert_allclose(marginal.mean()[0], Y.mean(axis=0), atol=0.1)

@@ -1,7 +1,7 @@
 """What a model is made of: components, each fitted, predicting and held out in the same way."""
 
 from kcdo.components.base import Component, ComponentParameters
-from kcdo.components.conditioning import Conditioner, condition
+from kcdo.components.conditioning import Conditioner, condition, unconditional
 from kcdo.components.density import (
     DensityOperator,
     MatrixValues,
@@ -61,4 +61,5 @@ __all__ = [
     "fit_map",
     "log_squares",
     "student_tail",
+    "unconditional",
 ]

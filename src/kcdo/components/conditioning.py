@@ -51,6 +51,13 @@ def condition(
     return ConditionalDistribution(_QuerySource(operator, queries, transform), flat=flat)
 
 
+def unconditional(
+    operator: DensityOperator, *, flat: bool, transform: Transform | None = None
+) -> ConditionalDistribution:
+    """Return the distribution of Y in the training rows, as that of one query."""
+    return ConditionalDistribution(_MarginalSource(operator, transform), flat=flat)
+
+
 class _QuerySource:
     """Distributions of queries, computed when asked."""
 
@@ -68,3 +75,21 @@ class _QuerySource:
         """Return the distributions of some queries."""
         batch = self._operator.batch(self._queries[rows])
         return batch if self._transform is None else TransformedBatch(batch, self._transform)
+
+
+class _MarginalSource:
+    """The distribution of Y, the same for every query."""
+
+    signed = False
+
+    def __init__(self, operator: DensityOperator, transform: Transform | None) -> None:
+        batch: Batch = operator.marginal_batch()
+        self._batch = batch if transform is None else TransformedBatch(batch, transform)
+        self.dim, self.n_jobs, self.width = operator.dim, operator.n_jobs, operator.layout.n_nodes
+
+    def __len__(self) -> int:
+        return 1
+
+    def batch(self, rows: NDArray[np.integer]) -> Batch:
+        """Return the distribution as often as it is asked for."""
+        return self._batch.take(rows)

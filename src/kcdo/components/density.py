@@ -136,6 +136,18 @@ class DensityOperator:
         weights = self.training.system.held_out_weights(rows)
         return self._batch(*_node_values(self.output, weights, self.training.Y))
 
+    def marginal_batch(self) -> NodeBatch:
+        """Return the distribution of Y whatever the input, that of one query.
+
+        It is reconstructed as the conditional ones are, not as smooth as ``marginal``.
+        """
+        weights = self.output.measure.weights
+        values = self.output.reconstruct(self.marginal[None])
+        if not float((values @ weights)[0]) > 0:
+            values = self.marginal[None]
+        density, mass = positive_parts(values, weights, "clip" if self.signed else self.positivity)
+        return NodeBatch(self.layout, density * weights / mass[:, None])
+
     def _batch(self, values: Array, sums: Array) -> NodeBatch:
         masses = node_masses(values, sums, self.output.measure, self.marginal, self.positivity)
         return NodeBatch(self.layout, masses)

@@ -47,8 +47,6 @@ class Effort:
         Nodes per axis, by the number of outputs, while scales are learnt and while filters are.
     many_nodes : int
         Nodes beyond which fewer are used to find weights.
-    shuffled_rows : int
-        Rows whose inputs are shuffled to find how much each column matters.
     """
 
     fewest_rows: int = 20
@@ -73,7 +71,6 @@ class Effort:
     coarse_nodes: dict[int, int] = field(default_factory=lambda: {1: 80, 2: 28, 3: 10})
     fine_nodes: dict[int, int] = field(default_factory=lambda: {1: 256, 2: 56, 3: 20})
     many_nodes: int = 2048
-    shuffled_rows: int = 200
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from kcdo.components import (
     OperatorParameters,
     Settings,
     condition,
+    unconditional,
 )
 from kcdo.distributions import ConditionalDistribution, Positivity
 from kcdo.errors import InvalidInputError, InvalidTypeError, KcdoWarning
@@ -49,9 +50,11 @@ from kcdo.fitting import (
     stream,
     warn_outside,
 )
+from kcdo.frames import Labels
 from kcdo.kernels import Kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference
+from kcdo.metrics.importance import shuffled_importances
 from kcdo.parallel import blas_limit, thread_count
 from kcdo.progress import Progress
 from kcdo.regularisation import Scheme
@@ -63,6 +66,7 @@ from kcdo.systems import (
     Iterative,
     Nystrom,
     NystromSums,
+    Queries,
     Solver,
     System,
     choose_solver,
@@ -276,9 +280,20 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     def conditional(self, X: Any) -> ConditionalDistribution:
         """Return the distributions of Y given each query: rows of X, or uncertain inputs."""
-        queries = self._queries(X)
-        dist = condition(self._operator, queries, flat=self._flat, transform=self._transform)
-        return dist.labelled(self._labels(X))
+        return self._given(self._queries(X)).labelled(self._labels(X))
+
+    def marginal(self) -> ConditionalDistribution:
+        """Return p(y) of the training rows, whatever the inputs, as the distribution of one query.
+
+        It is what a model that ignores the inputs predicts, with the output side of this one.
+        """
+        check_is_fitted(self)
+        dist = unconditional(self._operator.primary, flat=self._flat, transform=self._transform)
+        return dist.labelled(Labels(self._encoder.library, outputs=self.target_names_))
+
+    def _given(self, queries: Queries) -> ConditionalDistribution:
+        """Return the distributions of encoded queries."""
+        return condition(self._operator, queries, flat=self._flat, transform=self._transform)
 
     def predict(self, X: Any) -> Array:
         """Return the conditional mean, (Q,) or (Q, d)."""
@@ -329,13 +344,20 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self._finish(fitted.system, fitted.model, len(rows), started)
         self._parameters = fitted.parameters
         names = getattr(self, "feature_names_in_", None)
-        names = [str(j) for j in range(len(fitted.importances))] if names is None else names
+        found = self._importances(rows.X)
+        names = [str(j) for j in range(len(found))] if names is None else names
         self.report_ = replace(
             self.report_,
             loss=fitted.loss,
             weights=fitted.parameters.weights,
-            importances=dict(zip(names, fitted.importances.tolist(), strict=True)),
+            importances=dict(zip(names, found.tolist(), strict=True)),
         )
+
+    def _importances(self, inputs: NDArray) -> Array:
+        """Return how much each column of the training rows matters."""
+        if inputs.dtype == object:  # anything that a kernel compares: no columns to shuffle
+            return np.ones(1)
+        return shuffled_importances(self._given, inputs)
 
     def _fit_chunks(self, source: Any, started: float) -> None:
         options = self._stream_options()

@@ -19,7 +19,6 @@ from kcdo.components import (
 from kcdo.distributions import Batch, MixtureBatch, join
 from kcdo.errors import InvalidInputError
 from kcdo.fitting.densities import choose_nearest, choose_plain, plain_component
-from kcdo.fitting.importance import shuffling_importances
 from kcdo.fitting.location import choose_location_scale, rival_densities
 from kcdo.fitting.means import MeanChoice, mean_choices, residual_sds
 from kcdo.fitting.output_side import check_output
@@ -40,7 +39,6 @@ class AutomaticFit:
 
     model: Mixture
     parameters: ModelParameters
-    importances: Array
     loss: float | None
 
     @property
@@ -130,8 +128,7 @@ def _fit_heuristic(problem: Problem) -> AutomaticFit:
         components, parameters = [*components, marginal], [*parameters, tail]
     model = Mixture(tuple(components), weights)
     chosen = ModelParameters(tuple(parameters), weights)
-    importances = shuffling_importances(model, rows, problem.effort.shuffled_rows)
-    return AutomaticFit(model, chosen, importances, None)
+    return AutomaticFit(model, chosen, None)
 
 
 def _located(problem: Problem, means: list[MeanChoice]) -> list[ChosenComponent]:
@@ -224,5 +221,4 @@ def _fitted(
 ) -> AutomaticFit:
     model = Mixture(tuple(each.component for each in chosen), weights)
     parameters = ModelParameters(tuple(each.parameters for each in chosen), weights)
-    importances = shuffling_importances(model, problem.rows, problem.effort.shuffled_rows)
-    return AutomaticFit(model, parameters, importances, chosen[0].loss)
+    return AutomaticFit(model, parameters, chosen[0].loss)
