@@ -57,7 +57,7 @@ class InputSide:
     kernel: Kernel = KERNEL
 
     @property
-    def X(self):
+    def points(self):
         return INPUTS[self.inputs]
 
     @property
@@ -67,11 +67,15 @@ class InputSide:
     @property
     def centres(self):
         """The five centres of a Nyström system, or every input."""
-        return self.X[[0, 1, 2, 4, 5]] + 0.1 if "five" in self.solver else np.unique(self.X, axis=0)
+        return (
+            self.points[[0, 1, 2, 4, 5]] + 0.1
+            if "five" in self.solver
+            else np.unique(self.points, axis=0)
+        )
 
     def rows(self, n_jobs: int | None = None) -> Any:
         """Return the rows before α is known."""
-        kernel, X, omega = self.kernel, self.X, self.omega
+        kernel, X, omega = self.kernel, self.points, self.omega
         if self.solver.startswith("Nyström"):
             return WhitenedSums.of_rows(kernel, self.centres, X, omega, n_jobs=n_jobs)
         if self.solver == "near rows":  # every other row is a neighbour
@@ -85,7 +89,7 @@ class InputSide:
         """Predict from rows of given weights by dense algebra, with the ridge Σω α of all rows."""
         ridge = self.omega.sum() * ALPHA if ridge is None else ridge
         k, kept = self.kernel, omega > 0
-        X, targets, omega = self.X[kept], targets[kept], omega[kept]
+        X, targets, omega = self.points[kept], targets[kept], omega[kept]
         if self.solver.startswith("Nyström"):
             K = k(X, self.centres)
             A = K.T @ (omega[:, None] * K) + ridge * k(self.centres)
@@ -103,7 +107,7 @@ class InputSide:
         """Return the prediction of each row from the others."""
         each = range(len(targets))
         return np.array(
-            [self.plain(self.without(i), targets, self.X[i : i + 1])[0] for i in each]
+            [self.plain(self.without(i), targets, self.points[i : i + 1])[0] for i in each]
         )
 
     @property
@@ -183,7 +187,7 @@ def test_held_out_weights_apply_to_any_targets(side):
 
 def test_one_minus_leverage_is_residual_over_held_out_residual(side):
     system = side.system()
-    kept, fitted = system.one_minus_leverage(), side.plain(side.omega, B, side.X)
+    kept, fitted = system.one_minus_leverage(), side.plain(side.omega, B, side.points)
     assert kept.shape == (N,)
     assert np.all((kept > 0) & (kept <= 1))
     side.close((B - fitted) / kept[:, None], B - side.refitted(B), more=10)
@@ -220,7 +224,7 @@ def test_a_system_describes_itself(side):
     assert np.isnan(facts.condition) if side.method == "nearest" else facts.condition > 1.0
     assert (facts.nbytes > 0) == (side.method != "nearest")
     if side.method != "nystrom":  # near rows are not grouped
-        distinct = N if side.method == "nearest" else len(np.unique(side.X, axis=0))
+        distinct = N if side.method == "nearest" else len(np.unique(side.points, axis=0))
         assert facts.n_centres == distinct
 
 
@@ -239,7 +243,7 @@ def test_with_rows_of_its_own_a_system_predicts_the_same(side):
     own = system.with_own_rows()
     np.testing.assert_array_equal(dense(own.weights(QUERIES)), expected)
     if system.applies_weights(10**12, product_grid=False):
-        assert not np.shares_memory(own.centres, side.X)
+        assert not np.shares_memory(own.centres, side.points)
         assert not np.shares_memory(own.row_weights, side.omega)
 
 
@@ -298,15 +302,13 @@ def test_with_every_input_as_a_centre_low_rank_is_exact(inputs, weights):
         InputSide(solver, inputs, weights).system() for solver in ("exact", "Nyström")
     )
     np.testing.assert_allclose(low_rank.held_out(B), exact.held_out(B), rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(
-        low_rank.one_minus_leverage(), exact.one_minus_leverage(), rtol=1e-5
-    )
+    np.testing.assert_allclose(low_rank.one_minus_leverage(), exact.one_minus_leverage(), rtol=1e-5)
 
 
 def test_a_count_equals_so_many_rows():
     side = SIDES["counts"]
     times = side.omega.astype(int)
-    repeated = ExactRows(KERNEL, Groups.of(np.repeat(side.X, times, axis=0))).factor(ALPHA)
+    repeated = ExactRows(KERNEL, Groups.of(np.repeat(side.points, times, axis=0))).factor(ALPHA)
     counted, rows = side.system(), np.repeat(B, times, axis=0)
     np.testing.assert_allclose(counted.coefficients(B), repeated.coefficients(rows), rtol=1e-9)
     held_out = np.repeat(counted.held_out(B), times, axis=0)
@@ -343,7 +345,7 @@ def test_held_out_rows_of_a_stream_need_no_second_pass(weights):
     side = InputSide("Nyström, five centres", "scattered", weights)
     system = side.system()
     summed = system.condensed(lambda rows: rows, B, N).targets
-    found = system.held_out_at(side.X[SOME], side.omega[SOME], B[SOME], summed)
+    found = system.held_out_at(side.points[SOME], side.omega[SOME], B[SOME], summed)
     np.testing.assert_allclose(found, side.refitted(B)[SOME], rtol=1e-7, atol=1e-9)
 
 
