@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 import kcdo
-from kcdo.binning import OutputBins
 from kcdo.errors import KcdoWarning
 from kcdo.estimators.conditional import ConditionalDensityOperator
+from kcdo.fitting import OutputBins, Pilot, StreamPlan
 from kcdo.kernels import DensityKernel
 from kcdo.measures import Grid, Scattered
 from kcdo.reconstruction import Reconstruction
-from kcdo.streaming import Pilot, StreamPlan
 from kcdo.systems import NystromSums
 from kcdo.validation import is_chunks
 
@@ -252,8 +251,8 @@ def test_only_a_few_rows_are_held_at_a_time(monkeypatch):
     assert sum(rows for rows, _ in sizes) == 1000
     sizes.clear()
     embedded.clear()
-    monkeypatch.setattr("kcdo.binning._LARGEST_SUMS", 0)
-    monkeypatch.setattr("kcdo.streaming._EMBEDDED_ELEMENTS", 600)  # 12 rows of 50 nodes
+    monkeypatch.setattr("kcdo.fitting.binning._LARGEST_SUMS", 0)
+    monkeypatch.setattr("kcdo.fitting.streaming._EMBEDDED_ELEMENTS", 600)  # 12 rows of 50 nodes
     assert_same_predictions(fixed().fit(X, Y), model, atol=2e-3)
     assert max(embedded) == (12, 50)
     assert sum(rows for rows, _ in sizes) == 1000
@@ -515,7 +514,7 @@ def binning_error(side, bins, Y):
     ],
 )
 def test_binned_embeddings_err_less_than_their_bound(monkeypatch, kernel, shape, per_scale):
-    monkeypatch.setattr("kcdo.binning._FINEST", per_scale)
+    monkeypatch.setattr("kcdo.fitting.binning._FINEST", per_scale)
     side = grid_side(kernel, shape)
     bins = OutputBins.of(side, 3)
     n = 3000 if len(shape) == 1 else 200
@@ -530,7 +529,7 @@ def test_binned_embeddings_err_less_than_their_bound(monkeypatch, kernel, shape,
 def test_a_kernel_with_a_kink_is_not_binned(monkeypatch, kernel):
     side = grid_side(kernel, (41,))
     assert OutputBins.of(side, 3) is None
-    monkeypatch.setattr("kcdo.binning._LARGEST_ERROR", 1.0)
+    monkeypatch.setattr("kcdo.fitting.binning._LARGEST_ERROR", 1.0)
     bins = OutputBins.of(side, 3)  # 1.6 % at the kink
     Y = np.random.default_rng(0).uniform(-2, 2, (3000, 1))
     error = binning_error(side, bins, Y)
@@ -541,9 +540,9 @@ def test_bins_get_coarser_before_they_are_given_up(monkeypatch):
     side = grid_side(kcdo.Gaussian(0.5), (41,))
     fine = OutputBins.of(side, 100)
     assert fine.error == pytest.approx(1 / 32**2 / 8, rel=0.02)
-    monkeypatch.setattr("kcdo.binning._LARGEST_SUMS", 8 * 100 * fine.n_bins // 3)
+    monkeypatch.setattr("kcdo.fitting.binning._LARGEST_SUMS", 8 * 100 * fine.n_bins // 3)
     assert OutputBins.of(side, 100).error == pytest.approx(1 / 8**2 / 8, rel=0.02)
-    monkeypatch.setattr("kcdo.binning._LARGEST_SUMS", 1000)
+    monkeypatch.setattr("kcdo.fitting.binning._LARGEST_SUMS", 1000)
     assert OutputBins.of(side, 100) is None
 
 
@@ -563,10 +562,10 @@ def test_a_binned_fit_is_close_to_the_unbinned(monkeypatch, d):
     binned = fixed(**options).fit(X, Y)
     assert 0 < binned.report_.binning_error < 5e-4
     assert binned._plan.bins is not None
-    monkeypatch.setattr("kcdo.binning._LARGEST_SUMS", 0)
+    monkeypatch.setattr("kcdo.fitting.binning._LARGEST_SUMS", 0)
     plain = fixed(**options).fit(X, Y)
     assert plain.report_.binning_error == 0.0
-    one, other = (m._operator.masses(QUERIES) for m in (binned, plain))
+    one, other = (m._operator.batch(QUERIES).masses for m in (binned, plain))
     # α' = 0.1 lets the inverse of C_ρ enlarge an error tenfold
     assert np.abs(one - other).max() < 10 * binned.report_.binning_error * other.max()
 
@@ -650,14 +649,12 @@ def test_objects_can_be_centres():
 def test_more_centres_come_closer_to_the_exact_fit(choice):
     X, Y = waves(500)
     options = dict(kernel_x=kcdo.Laplace(1.5), alpha=0.01)
-    exact = fixed(solver=kcdo.Exact(), **options).fit(X, Y)._operator.masses(QUERIES)
-    errors = [
-        np.abs(
-            fixed(solver=kcdo.Nystrom(m, choice), **options).fit(X, Y)._operator.masses(QUERIES)
-            - exact
-        ).max()
-        for m in (10, 80, 500)
-    ]
+
+    def masses(solver):
+        return fixed(solver=solver, **options).fit(X, Y)._operator.batch(QUERIES).masses
+
+    exact = masses(kcdo.Exact())
+    errors = [np.abs(masses(kcdo.Nystrom(m, choice)) - exact).max() for m in (10, 80, 500)]
     assert errors[0] > 2 * errors[1] > 4 * errors[2]
     assert errors[2] < 3e-4 * exact.max()  # what binning leaves
 
