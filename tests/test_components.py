@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+import kcdo
 from kcdo.components import (
     DensityOperator,
     LocationParameters,
@@ -209,6 +210,35 @@ def test_the_density_of_near_rows_is_the_formula(d, scale):
     np.testing.assert_allclose(batch.masses.sum(axis=1), 1.0)
     assert operator.width(queries) == layout_of(grid, output.kernel.scales).n_nodes
     assert operator.nbytes == Y.nbytes
+
+
+def test_weights_of_an_estimator_by_every_exact_solver(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (150, 1))
+    Y = np.column_stack([np.sin(X[:, 0]), X[:, 0] ** 2]) + 0.2 * rng.standard_normal((150, 2))
+    options = dict(kernel_y=Gaussian(0.4), reference=UniformBox(nodes=25), selection="heuristic")
+    expected = kcdo.ConditionalDensityOperator(**options).fit(X, Y).predict(X[:9])
+    monkeypatch.setattr("kcdo.systems.exact._LARGEST_MODEL", 0)
+    for solver, atol in (("auto", 1e-10), (Iterative(), 1e-6), (Exact("float32"), 1e-3)):
+        model = kcdo.ConditionalDensityOperator(solver=solver, **options).fit(X, Y)
+        np.testing.assert_allclose(model.predict(X[:9]), expected, atol=atol)
+
+
+def test_a_grid_of_64_cubed_nodes():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (300, 1))
+    Y = np.hstack([X, np.sin(X), -X]) + 0.2 * rng.standard_normal((300, 3))
+    model = kcdo.ConditionalDensityOperator(
+        kernel_y=Gaussian(0.3),
+        reference=UniformBox(-4.0, 4.0, nodes=64),
+        selection="heuristic",
+    ).fit(X, Y)
+    assert (model.report_.method, model.report_.n_nodes) == ("exact", 64**3)
+    assert model.report_.memory < 1 << 21  # weights and outputs, no (centres, nodes) matrix
+    dist = model.conditional([[0.5], [-1.0]])
+    expected = [[0.5, np.sin(0.5), -0.5], [-1.0, -np.sin(1.0), 1.0]]
+    np.testing.assert_allclose(dist.mean(), expected, atol=0.2)
+    assert np.all(dist.std() < 0.6)
 
 
 def test_mean_operator_weights_and_sum_rule():
