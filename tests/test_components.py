@@ -34,6 +34,7 @@ from kcdo.measures import Grid, UniformBox
 from kcdo.reconstruction import Reconstruction
 from kcdo.rows import Rows
 from kcdo.systems import Exact, ExactRows, ExactSystem, Groups, Iterative, NearestRows, Nystrom
+from tests.component_contract import assert_keeps_its_promises
 
 KERNEL, ALPHA = Gaussian((0.8, 1.3)), 0.02
 POINTS = np.linspace(-3, 3, 41)[:, None]
@@ -293,21 +294,7 @@ EACH_COMPONENT = pytest.mark.parametrize(
 def test_every_component_keeps_its_promises(name, d, solver):
     rows, settings = rows_of(d=d), Settings(solver=SOLVERS[solver], seed=1)
     component = parameters_of(name, d).fit(rows, settings)
-    queries, judged = rows.X[:5] + 0.1, np.array([7, 0, 31])
-    made, held_out = component.predict(queries), component.held_out(judged)
-    assert tuple(made) == tuple(held_out) == component.names
-    assert component.dim == d
-    assert component.nbytes >= 0
-    assert component.width(queries) >= 0
-    bare = component.without_training()
-    for part, batch in made.items():
-        assert len(batch) == 5
-        assert len(held_out[part]) == 3
-        values = batch.pdf(rows.Y[:9])
-        assert np.all(np.isfinite(values) & (values >= 0))
-        again = bare.predict(queries)[part].pdf(rows.Y[:9])
-        np.testing.assert_allclose(again, values, rtol=1e-9, atol=1e-12)
-        assert np.all(np.isfinite(held_out[part].pdf_pairs(rows.Y[judged])))
+    assert_keeps_its_promises(component, rows, rows.X[:5] + 0.1)
 
 
 @pytest.mark.parametrize("name", ["plain", "location and scale", "nearest"])
