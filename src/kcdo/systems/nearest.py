@@ -27,6 +27,7 @@ from kcdo.systems.base import (
     SolverFacts,
     System,
     Weights,
+    stacked,
 )
 from kcdo.systems.finding import Finder
 
@@ -143,7 +144,7 @@ class NearestSystem(System):
 
     def condensed(self, embed: Embed, Y: NDArray, step: int) -> Condensed:
         """Return all targets: every row is a centre."""
-        targets = np.concatenate([embed(Y[s : s + step]) for s in range(0, len(Y), step)])
+        targets = stacked(embed, Y, step)
         return Condensed(targets, np.ones(len(Y)), self.rows.weights @ targets)
 
     def solve(self, condensed: Array) -> Array:
