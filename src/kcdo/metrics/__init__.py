@@ -30,19 +30,40 @@ from kcdo.metrics.calibration import (
     interval_width,
     pit_values,
 )
+from kcdo.metrics.joint import dawid_sebastiani_score, energy_score, variogram_score
 from kcdo.metrics.predictive import Predictive
-from kcdo.metrics.scores import cde_loss, crps, energy_score, log_score
+from kcdo.metrics.ranks import multivariate_ranks
+from kcdo.metrics.scorers import (
+    Scorer,
+    cde_loss_scorer,
+    crps_scorer,
+    dawid_sebastiani_score_scorer,
+    energy_score_scorer,
+    log_score_scorer,
+    variogram_score_scorer,
+)
+from kcdo.metrics.scores import cde_loss, crps, log_score
 
 __all__ = [
     "Predictive",
+    "Scorer",
     "calibration_curve",
     "cde_loss",
+    "cde_loss_scorer",
     "crps",
+    "crps_scorer",
+    "dawid_sebastiani_score",
+    "dawid_sebastiani_score_scorer",
     "energy_score",
+    "energy_score_scorer",
     "hpd_coverage",
     "hpd_values",
     "interval_coverage",
     "interval_width",
     "log_score",
+    "log_score_scorer",
+    "multivariate_ranks",
     "pit_values",
+    "variogram_score",
+    "variogram_score_scorer",
 ]
