@@ -11,12 +11,13 @@ import pytest
 import kcdo
 from kcdo.commands.app import session
 from kcdo.commands.columns import Column, labels, numbers
+from kcdo.commands.console import Console
+from kcdo.commands.kinds import Kind
 from kcdo.commands.models import Model
 from kcdo.commands.naming import Role
 from kcdo.commands.queries import Query
 from kcdo.commands.tables import open_table
-from kcdo.commands.talk import Talk
-from kcdo.commands.writing import output_file
+from kcdo.commands.writing import output_path
 from kcdo.errors import InvalidInputError, KcdoWarning
 from tests.command_line import fail_here, run, succeed_here
 
@@ -154,8 +155,8 @@ def test_damaged_columnar_files_and_dates_are_refused(tmp_path, capsys):
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_without_permission_is_refused(tmp_path):
     tmp_path.chmod(0o500)
-    with pytest.raises(OSError, match="no permission"), output_file(tmp_path / "x.csv"):
-        pass
+    with pytest.raises(OSError, match="no permission"):
+        output_path(str(tmp_path / "x.csv"), Kind.TEXT, {}, force=False)
 
 
 def test_warnings_are_one_line_and_said_once(capsys):
@@ -197,6 +198,6 @@ def test_progress_is_shown_to_people_only(monkeypatch):
     for quiet, shown in ((False, True), (True, False)):
         screen = Terminal()
         monkeypatch.setattr("sys.stderr", screen)
-        with Talk(quiet=quiet).progress("Reading", 10) as show:
+        with Console(quiet=quiet).progress("Reading", 10) as show:
             show(5)
         assert ("Reading" in screen.getvalue()) is shown

@@ -21,8 +21,8 @@ from kcdo.kernels import (
     expectation,
     gaussian_draws,
 )
+from kcdo.kernels.columnwise import laplace_gaussian_mean
 from kcdo.kernels.expectation import _quasi_random
-from kcdo.kernels.stationary import laplace_gaussian_mean
 
 FULL = np.array([[0.6, -0.35], [-0.35, 0.4]])
 POINTS = np.array([[0.0, 0.0], [1.0, -0.5], [-2.0, 1.5], [4.0, 3.0]])

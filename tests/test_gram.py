@@ -18,8 +18,8 @@ from kcdo.kernels import (
     gram,
     lower_gram,
 )
+from kcdo.kernels.distances import scaled_squared_distances
 from kcdo.kernels.gram import as_points
-from kcdo.kernels.stationary import scaled_squared_distances
 
 FAMILIES = {
     "gaussian": Gaussian(0.8),

@@ -11,7 +11,7 @@ from importlib import import_module
 from kcdo._version import __version__ as __version__
 
 # Old names, kept for a while: {"Old": "New"}. Using one warns and gives the new one.
-_RENAMED: dict[str, str] = {}
+_RENAMED = {"Remembering": "Nugget"}
 
 
 @cache

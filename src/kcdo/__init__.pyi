@@ -3,7 +3,7 @@
 
 from kcdo import metrics as metrics
 from kcdo._version import __version__ as __version__
-from kcdo.combination import Combination as Combination
+from kcdo.components import Combination as Combination
 from kcdo.conformal import ConformalPrediction as ConformalPrediction
 from kcdo.conformal import ConformalPredictor as ConformalPredictor
 from kcdo.conformal import ConformalRegion as ConformalRegion
@@ -44,9 +44,9 @@ from kcdo.kernels import Gaussian as Gaussian
 from kcdo.kernels import Kernel as Kernel
 from kcdo.kernels import Laplace as Laplace
 from kcdo.kernels import Matern as Matern
+from kcdo.kernels import Nugget as Nugget
 from kcdo.kernels import Periodic as Periodic
 from kcdo.kernels import Product as Product
-from kcdo.kernels import Remembering as Remembering
 from kcdo.kernels import Sum as Sum
 from kcdo.kernels import Warped as Warped
 from kcdo.kernels import with_median_scales as with_median_scales

@@ -11,13 +11,14 @@ import pandas as pd
 
 import kcdo
 from kcdo.commands.columns import label, labels
+from kcdo.commands.console import Console, listed
 from kcdo.commands.naming import Role, check_names
+from kcdo.commands.reading import named_file
 from kcdo.commands.tables import open_table, read_table
-from kcdo.commands.talk import Talk, listed
-from kcdo.commands.writing import write_errors
-from kcdo.errors import InvalidInputError
+from kcdo.commands.writing import output_name
+from kcdo.errors import InvalidInputError, ModelFileError
 from kcdo.estimators import ConditionalDensityOperator
-from kcdo.kernels import Kernel, Periodic, leaves
+from kcdo.kernels import Kernel, leaves
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,11 @@ class Model:
             )
         p = estimator.n_features_in_
         given = [str(n) for n in getattr(estimator, "feature_names_in_", _numbered("x", p))]
-        d = estimator._n_outputs
+        d = estimator.n_outputs
         targets = getattr(estimator, "target_names_", None) or (
             ["y"] if d == 1 else _numbered("y", d)
         )
-        known = estimator._encoder.categories
+        known = estimator.categories
         return cls(
             estimator,
             given,
@@ -66,7 +67,7 @@ class Model:
     @property
     def flat(self) -> bool:
         """Whether answers have no axis of targets."""
-        return bool(self.estimator._flat)
+        return bool(self.estimator.flat)
 
     def roles(self, *, outputs: bool) -> dict[str, Role]:
         """Return how to read the inputs, and the outputs if asked."""
@@ -109,23 +110,29 @@ class Model:
         }
 
 
-def read_data(model: Model, path: Path, talk: Talk, *, drop: bool) -> tuple[Any, Any]:
+def read_data(model: Model, name: str, console: Console, *, drop: bool) -> tuple[Any, Any]:
     """Read the inputs and outputs of a model from a table."""
+    path = Path(name)
     with open_table(path) as table:
-        model.check_columns(table.columns, str(path), outputs=True)
-        frame = read_table(path, table, model.roles(outputs=True), talk, drop=drop)
+        model.check_columns(table.columns, name, outputs=True)
+        frame = read_table(path, table, model.roles(outputs=True), console, drop=drop)
     return model.inputs(frame), model.outputs(frame)
 
 
-def load_model(path: Path) -> Model:
-    """Load a model file."""
-    return Model.of(kcdo.load(path))
+def load_model(name: str | Path) -> Model:
+    """Load a model file, or the model in standard input."""
+    with named_file(str(name)) as path:
+        try:
+            return Model.of(kcdo.load(path))
+        except ModelFileError as error:  # where it is a copy, its name says nothing to the user
+            raise ModelFileError(str(error).replace(str(path), str(name))) from error
 
 
-def save_model(estimator: Any, path: Path) -> None:
-    """Save a model file, whole or not at all."""
-    with write_errors(path):
-        estimator.save(path)
+def save_model(estimator: Any, path: Path | None) -> int:
+    """Save a model file, whole or not at all, or to standard output; return its size in bytes."""
+    with output_name(path) as name:
+        estimator.save(name)
+        return name.stat().st_size
 
 
 def _numbered(letter: str, n: int) -> list[str]:
@@ -135,5 +142,6 @@ def _numbered(letter: str, n: int) -> list[str]:
 def _periods(kernel: Kernel, columns: Sequence[int]) -> Iterator[tuple[int, float]]:
     """Yield the periodic columns of a kernel, with their periods."""
     for leaf, inside in leaves(kernel, columns):
-        if isinstance(leaf, Periodic):
-            yield from zip(inside, map(float, leaf.periods(len(inside))), strict=True)
+        periods = leaf.column_periods(len(inside))
+        if periods is not None:
+            yield from zip(inside, periods.tolist(), strict=True)

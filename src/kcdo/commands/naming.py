@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 
+from kcdo.commands.console import listed
 from kcdo.commands.errors import UsageError
-from kcdo.commands.talk import listed
 from kcdo.errors import InvalidInputError
 
 

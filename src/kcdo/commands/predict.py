@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
-from kcdo.commands.errors import UsageError
+from kcdo.commands.app import app, examples, session
+from kcdo.commands.console import Console, counted, listed
+from kcdo.commands.formats import Format
 from kcdo.commands.naming import names
-from kcdo.commands.talk import Talk, counted, listed
-from kcdo.commands.writing import check_model, check_source, check_target, output_file
+from kcdo.commands.options import Debug, Force, Json, ModelFile, Quiet
+from kcdo.commands.reading import check_model, check_source, check_standard_input
+from kcdo.commands.writing import output_file, output_path
 from kcdo.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -34,10 +36,10 @@ Result = TypeVar("Result")
     )
 )
 def predict(
-    model: Annotated[Path, typer.Argument(help="Model file of kcdo fit.")],
-    data: Annotated[Path, typer.Argument(help="CSV, CSV.gz, Parquet or Feather file.")],
+    model: ModelFile,
+    data: Annotated[str, typer.Argument(help="CSV, CSV.gz, Parquet or Feather file.")],
     out: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--out", "-o", help="File to write; CSV on standard output by default."),
     ] = None,
     stats: Annotated[
@@ -50,6 +52,7 @@ def predict(
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Rows with missing values get no answer.")
     ] = False,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -58,32 +61,34 @@ def predict(
 
     The file is read in parts, so it may be larger than the memory. All its columns are kept.
     """
-    with session(quiet, as_json, debug) as talk:
+    with session(quiet, as_json, debug) as console:
         started = time.perf_counter()
-        if out is None and as_json:
-            raise UsageError("--json tells what was written, and needs -o.")
         check_model(model)
         check_source(data)
-        check_target(out)
+        check_standard_input(model, data)
+        inputs = {"model": [model], "data": [data]}
+        path = output_path(out, Format.of(out).kind, inputs, force=force)
+        if path is None:
+            console.leave_stdout()
         from kcdo.commands.answers import Answers
         from kcdo.commands.models import load_model
         from kcdo.commands.tables import check_formats, open_table
 
         answers = Answers(load_model(model), names(stats), skip_missing)
-        with open_table(data) as table:
-            check_formats(data, table, out)
-            added = answers.check(table.columns, str(data))
-            n_rows = _write(answers, added, table, data, out, talk)
-        if out is not None:
+        with open_table(Path(data)) as table:
+            check_formats(Path(data), table, path)
+            added = answers.check(table.columns, data)
+            n_rows = _write(answers, added, table, Path(data), path, console)
+        if path is not None:
             seconds = time.perf_counter() - started
-            talk.result(
+            console.result(
                 f"Wrote {out}: {counted(n_rows, 'row')} with {listed(added)} ({seconds:.1f} s).",
-                {"output": str(out), "rows": n_rows, "columns": added, "seconds": seconds},
+                {"output": out, "rows": n_rows, "columns": added, "seconds": seconds},
             )
 
 
 def _write(
-    answers: Answers, added: list[str], table: Table, data: Path, out: Path | None, talk: Talk
+    answers: Answers, added: list[str], table: Table, data: Path, out: Path | None, console: Console
 ) -> int:
     """Write the rows with their answers, part by part; return how many there were."""
     from kcdo.commands.tables import CHUNK_ROWS, open_writer
@@ -93,7 +98,7 @@ def _write(
     parts = _one_ahead(lambda item: answers.of(item[0]), positioned)
     with output_file(out) as file, closing(parts):
         writer = open_writer(file, out, table, added)
-        with talk.progress(f"Predicting {data.name}", table.size or None) as show:
+        with console.progress(f"Predicting {data.name}", table.size or None) as show:
             for (chunk, position), values in parts:
                 writer.write(chunk, values)
                 n_rows += len(chunk)

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from kcdo.arrays import Array
+from kcdo.commands.console import listed
 from kcdo.commands.errors import UsageError
 from kcdo.commands.models import Model
 from kcdo.commands.naming import check_names
-from kcdo.commands.talk import listed
 from kcdo.distributions import ConditionalDistribution
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels.expectation import gaussian_draws

@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kcdo.commands.columns import Column
+from kcdo.commands.console import Console, counted, listed
 from kcdo.commands.errors import UsageError
 from kcdo.commands.naming import Role
-from kcdo.commands.talk import Talk, counted, listed
 from kcdo.commands.text_tables import TextTable, TextWriter
 from kcdo.errors import InvalidInputError
 
@@ -66,7 +66,7 @@ def check_formats(source: Path, table: Table, target: Path | None) -> None:
 
 
 def read_table(
-    path: Path, table: Table, roles: dict[str, Role], talk: Talk, *, drop: bool
+    path: Path, table: Table, roles: dict[str, Role], console: Console, *, drop: bool
 ) -> pd.DataFrame:
     """Read columns of a table: floats, and categories as a categorical type.
 
@@ -76,7 +76,7 @@ def read_table(
     names = list(roles)
     numeric = {name for name, role in roles.items() if role is Role.NUMBER}
     n_rows = 0
-    with talk.progress(f"Reading {path.name}", table.size or None) as show:
+    with console.progress(f"Reading {path.name}", table.size or None) as show:
         for chunk in table.chunks(CHUNK_ROWS):
             frame = chunk.frame(names, numeric)
             for name, column in columns.items():
@@ -85,11 +85,11 @@ def read_table(
             show(table.position())
     if not n_rows:
         raise InvalidInputError(f"{path} has a header but no rows.")
-    return _complete(path, {name: c.values() for name, c in columns.items()}, talk, drop=drop)
+    return _complete(path, {name: c.values() for name, c in columns.items()}, console, drop=drop)
 
 
 def _complete(
-    path: Path, values: dict[str, NDArray[Any]], talk: Talk, *, drop: bool
+    path: Path, values: dict[str, NDArray[Any]], console: Console, *, drop: bool
 ) -> pd.DataFrame:
     """Return the rows in which nothing is missing."""
     missing = {name: np.asarray(pd.isna(column)) for name, column in values.items()}
@@ -109,7 +109,7 @@ def _complete(
         raise InvalidInputError(f"every row of {path} has a missing value; nothing is left.")
     if counts:
         worst = listed(f"{name} {count}" for name, count in counts.items())
-        talk.note(f"Dropped {gone.sum()} of {counted(n, 'row')} with missing values ({worst}).")
+        console.note(f"Dropped {gone.sum()} of {counted(n, 'row')} with missing values ({worst}).")
     return pd.DataFrame({name: _typed(column[~gone]) for name, column in values.items()})
 
 

@@ -19,9 +19,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kcdo.commands.columns import MISSING_NUMBERS, numbers
+from kcdo.commands.console import DIGITS, csv_line
 from kcdo.commands.errors import FileError
 from kcdo.commands.naming import check_distinct
-from kcdo.commands.talk import DIGITS, csv_line
 from kcdo.errors import InvalidInputError
 
 _DELIMITERS = (",", ";", "\t")

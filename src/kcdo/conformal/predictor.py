@@ -13,7 +13,6 @@ from kcdo.conformal.regions import ConformalRegion, joint_region, regions_on_a_l
 from kcdo.conformal.scores import HeldOut
 from kcdo.conformal.thresholds import Folds, Part, Split
 from kcdo.frames import take_rows
-from kcdo.metrics.predictive import is_flat, n_outputs
 from kcdo.persistence import SavedModel
 
 Method = Literal["split", "jackknife+"]
@@ -89,18 +88,28 @@ class ConformalPrediction:
         self._dist = predictor.model.conditional(X)
         self._X = deepcopy(X)  # answers come later: what happens to X must not change them
 
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs d."""
+        return self._dist.n_outputs
+
+    @property
+    def flat(self) -> bool:
+        """Whether the one output has no axis."""
+        return self._dist.flat
+
     def mean(self) -> Array:
         """Conditional mean of the model, (Q,) or (Q, d)."""
         return self._dist.mean()
 
     def interval(self, level: float) -> Array:
         """Interval of each query, (Q, 2); (Q, 2, d) for joint outputs."""
-        limits = np.empty((len(self), 2, n_outputs(self._dist)))
+        limits = np.empty((len(self), 2, self.n_outputs))
         for part in self._parts(level):
             ends = sum(fold.tails.size for fold in part.held_out)
             for rows in _chunks(part.queries, _ELEMENTS // (2 * ends)):
                 limits[rows] = _intervals(part.held_out, part.rank, take_rows(self._X, rows))
-        return limits[:, :, 0] if is_flat(self._dist) else limits
+        return limits[:, :, 0] if self.flat else limits
 
     def hpd(self, level: float) -> list[ConformalRegion]:
         """Region of highest density of each query, one of all outputs jointly."""

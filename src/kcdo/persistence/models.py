@@ -21,7 +21,7 @@ from kcdo.persistence.forms import matches, register
 from kcdo.persistence.tree import decode, encode
 
 FORMAT = "kcdo-model"
-VERSION = (1, 2)  # files of a higher first number are refused, those of a lower second are read
+VERSION = (1, 3)  # files of a higher first number are refused, those of a lower second are read
 _LONGEST_TEXT = 400
 
 
@@ -130,6 +130,7 @@ def register_model(
     fitted: Mapping[str, Any],
     *,
     check: Callable[[Any], None] | None = None,
+    former: Mapping[str, str] | None = None,
 ) -> None:
     """Let model files hold an estimator.
 
@@ -139,6 +140,8 @@ def register_model(
         As for :func:`register`.
     fitted : mapping of names to types
         Attributes of a fit that are written where they are there; others are not.
+    former : mapping of names to names, optional
+        What attributes were called in earlier versions, and what they are called now.
     """
 
     def state(model: Any) -> dict[str, Any]:
@@ -147,7 +150,8 @@ def register_model(
 
     def make(parameters: dict[str, Any], fit: dict[str, Any]) -> Any:
         model = cls(**parameters)
-        for key, value in fit.items():
+        for name_there, value in fit.items():
+            key = (former or {}).get(name_there, name_there)
             if key not in fitted or not matches(value, fitted[key]):
                 raise ModelFileError(f"{name} has no such part {key[:60]!r}.")
             setattr(model, key, value)
