@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kcdo.arrays import Array
@@ -22,6 +22,7 @@ from kcdo.distributions import (
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.errors import InvalidInputError, SignedDensityError
 from kcdo.estimators.base import check_output_options, check_positivity, checked_seed
+from kcdo.estimators.nested import NestedOptions
 from kcdo.fitting import ModelSpec, output_side, unconditional_sd, warn_outside
 from kcdo.frames import Labels, frame_library, target_names
 from kcdo.kernels import DensityKernel, Kernel
@@ -154,7 +155,7 @@ def _density(
     return ReconstructedDensity(output, embedding, signed[0], positive[0], integral, positivity)
 
 
-class DensityReconstruction(SavedModel, DensityMixin, BaseEstimator):
+class DensityReconstruction(SavedModel, DensityMixin, NestedOptions):
     """Unconditional density, or density ratio, of a sample.
 
     With the default reference :meth:`pdf` is the density of the sample. With
