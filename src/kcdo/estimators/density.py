@@ -28,6 +28,7 @@ from kcdo.frames import Labels, frame_library, target_names
 from kcdo.kernels import DensityKernel, Kernel
 from kcdo.linalg import Filter, Tikhonov
 from kcdo.measures import Grid, Reference
+from kcdo.parallel import thread_count
 from kcdo.persistence import SavedModel
 from kcdo.reconstruction import Reconstruction
 from kcdo.regularisation import Scheme
@@ -196,6 +197,7 @@ class DensityReconstruction(SavedModel, DensityMixin, NestedOptions):
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to a sample X (N, d); ``y`` is ignored."""
         check_positivity(self.positivity)
+        thread_count(self.n_jobs)
         check_output_options(self.kernel, self.reference, self.alpha_prime, self.filter)
         points = check_matrix(X, least=2)
         weights = check_weights(sample_weight, len(points))
