@@ -186,7 +186,7 @@ def spoiled(array, value):
     [
         (lambda X, Y: (X[:, :1], Y), "X has 1 features, but .* is expecting 2 features"),
         (lambda X, Y: (spoiled(X, np.nan), Y), "Input X contains NaN in column 0, 1 of 50 rows"),
-        (lambda X, Y: (X, spoiled(Y, np.nan)), "Input Y contains NaN in column 0, 1 of 50 rows"),
+        (lambda X, Y: (X, spoiled(Y, np.nan)), "Input Y contains NaN in 1 of 50 rows"),
         (lambda X, Y: (X, spoiled(Y, np.inf)), "Input Y contains infinity"),
         (lambda X, Y: (X, np.stack([Y, Y], 1)), r"shape \(50, 2\); the first ones had no second"),
         (lambda X, Y: (X, Y[:-1]), "inconsistent numbers of samples: 50 and 49 rows"),

@@ -24,7 +24,7 @@ def spoiled(values, place, value):
     [
         (spoiled(X, (3, 1), np.nan), Y, "X contains NaN in column 1, 1 of 40 rows"),
         (spoiled(X, (3, 0), np.inf), Y, "X contains infinity .* column 0"),
-        (X, spoiled(Y, 5, np.nan), "Y contains NaN in column 0"),
+        (X, spoiled(Y, 5, np.nan), "Y contains NaN in 1 of 40 rows"),
         (X, spoiled(Y, 5, -np.inf), "Y contains infinity"),
         (X, Y[:-1], "inconsistent numbers of samples: 40 and 39"),
         (X[:1], Y[:1], "1 sample"),
