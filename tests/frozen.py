@@ -358,21 +358,6 @@ def _() -> Answers:
     return found
 
 
-@case("saved-of-version-0.1")
-def _() -> Answers:
-    found: Answers = {}
-    for name in ("model-1.0", "model-1.0-auto"):
-        model = kcdo.load(Path(__file__).parent / "data" / f"{name}.kcdo")
-        n = model.n_features_in_
-        queries = np.linspace(0.1, 0.9, 3 * n).reshape(3, n)
-        try:
-            dist = model.conditional(queries)
-        except kcdo.KcdoError:
-            continue
-        found |= {f"{name}-mean": dist.mean(), f"{name}-draws": dist.sample(3, random_state=0)}
-    return found
-
-
 @case("mean-operator")
 def _() -> Answers:
     X, y = data()

@@ -36,6 +36,10 @@ class GaussianTruth:
             np.reshape(sd, (-1, 1)) if np.ndim(sd) == 1 and self.flat else sd, self.means.shape
         )
 
+    @property
+    def n_outputs(self):
+        return self.means.shape[1]
+
     def __len__(self):
         return len(self.means)
 

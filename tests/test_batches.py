@@ -14,8 +14,8 @@ from kcdo.distributions import (
     AffineBatch,
     GridLayout,
     MixtureBatch,
-    MixtureLayout,
     NodeBatch,
+    ScatteredLayout,
     StudentTail,
     TransformedBatch,
     join,
@@ -53,7 +53,7 @@ def on_grid(shape, seed=0):
 
 def on_nodes(n, d, seed=0):
     nodes = np.random.default_rng(seed).uniform(-2, 2, (n, d))
-    return NodeBatch(MixtureLayout(nodes, np.full((n, d), 0.4)), masses_on(nodes, seed))
+    return NodeBatch(ScatteredLayout(nodes, np.full((n, d), 0.4)), masses_on(nodes, seed))
 
 
 def affine(inner, seed=1):

@@ -127,7 +127,8 @@ def test_models_from_python_serve_too(rng):
     assert list(model.categories) == ["x1"]
     frame = pd.DataFrame({"x1": ["1", "0"], "x0": [0.5, 0.5]})
     expected = estimator.conditional(np.array([[0.5, 1.0], [0.5, 0.0]])).mean()
-    np.testing.assert_array_equal(estimator.conditional(model.inputs(frame)).mean(), expected)
+    found = estimator.conditional(model.inputs(frame)).mean()
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
     dist = Query.parse("x0=0.5,x1=1", model).distribution(model)
     np.testing.assert_allclose(dist.mean(), expected[:1], rtol=1e-12)
     with pytest.raises(InvalidInputError, match="ConditionalMeanOperator"):

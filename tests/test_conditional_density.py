@@ -5,10 +5,12 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
+from sklearn.base import clone
 
 import kcdo
 
@@ -94,7 +96,7 @@ def test_far_from_all_data_is_the_marginal(fitted, waves):
         waves[1][:, None]
     )
     np.testing.assert_allclose(dist.pdf(grid)[0], marginal.pdf(grid[:, None]), atol=5e-3)
-    np.testing.assert_array_equal(dist.pdf(grid)[0], dist.pdf(grid)[1])
+    np.testing.assert_allclose(dist.pdf(grid)[0], dist.pdf(grid)[1], rtol=1e-10, atol=1e-14)
 
 
 def test_row_order_does_not_matter(fitted, waves):
@@ -256,6 +258,25 @@ def test_output_axes_follow_the_shape_of_the_outputs(waves):
     assert pair.interval(0.9).shape == (3, 2, 2)
     assert pair.sample(4, random_state=0).shape == (3, 4, 2)
     assert pair.expect(lambda y: y[:, 0] * y[:, 1]).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [kcdo.ConditionalDensityOperator(selection="heuristic"), kcdo.ConditionalMeanOperator()],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_fitted_model_says_how_many_outputs_it_has_and_their_axes(model, waves):
+    X, Y = waves
+    for name in ("n_outputs", "flat", "categories"):
+        assert not hasattr(model, name)  # as the other facts that a fit learns
+    for y, n_outputs, flat in ((Y, 1, True), (Y[:, None], 1, False), (np.c_[Y, X[:, 0]], 2, False)):
+        fitted = clone(model).fit(X, y)
+        assert (fitted.n_outputs, fitted.flat, fitted.categories) == (n_outputs, flat, {})
+        if hasattr(fitted, "conditional"):
+            dist = fitted.conditional(X[:3])
+            assert (dist.n_outputs, dist.flat) == (n_outputs, flat)
+    frame = pd.DataFrame({"x": X[:, 0], "kind": pd.Categorical(np.where(X[:, 0] > 0, "b", "a"))})
+    assert {c: set(v) for c, v in clone(model).fit(frame, Y).categories.items()} == {1: {"a", "b"}}
 
 
 def test_joint_outputs_know_their_dependence():
@@ -459,3 +480,27 @@ print(int(status.split("VmHWM:")[1].split()[0]) * 1024)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 2 << 30
+
+
+@pytest.mark.parametrize("selection", ["heuristic", "auto"])
+@pytest.mark.parametrize("support", [None, (0.0, None)])
+def test_the_marginal_is_that_of_the_training_outputs(selection, support):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (60, 1))
+    y = np.exp(X[:, 0] + 0.3 * rng.standard_normal(60))
+    model = kcdo.ConditionalDensityOperator(selection=selection, support=support)
+    marginal = model.fit(X, pd.Series(y, name="speed")).marginal()
+    assert len(marginal) == 1
+    assert list(marginal.to_frame(["mean"])) == ["mean"]
+    levels = np.linspace(0.1, 0.9, 9)
+    np.testing.assert_allclose(marginal.quantile(levels)[0], np.quantile(y, levels), atol=0.3)
+    # no smoother than the outputs: as good a prediction of them as they are themselves
+    own = 0.5 * np.abs(y[:, None] - y).mean()
+    repeated = marginal[np.zeros(60, dtype=int)]
+    assert own <= repeated.crps(y).mean() < 1.02 * own
+
+
+def test_the_marginal_of_joint_outputs():
+    X, Y = kcdo.make_donut(6, random_state=0)
+    marginal = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y).marginal()
+    np.testing.assert_allclose(marginal.mean()[0], Y.mean(axis=0), atol=0.1)

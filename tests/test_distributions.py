@@ -14,8 +14,8 @@ from kcdo.distributions import (
     ConditionalDistribution,
     GridLayout,
     MixtureBatch,
-    MixtureLayout,
     NodeBatch,
+    ScatteredLayout,
     StudentTail,
     TransformedBatch,
 )
@@ -58,8 +58,8 @@ def layouts():
         "grid-1": GridLayout(Grid(np.array([-3.0]), np.array([3.0]), (40,))),
         "grid-2": GridLayout(Grid(np.full(2, -3.0), np.array([3.0, 2.5]), (12, 10))),
         "grid-3": GridLayout(Grid(np.full(3, -3.0), np.full(3, 3.0), (6, 5, 7))),
-        "mixture-1": MixtureLayout(scattered[:, :1], np.full((60, 1), 0.3)),
-        "mixture-2": MixtureLayout(scattered, np.full((60, 2), 0.5)),
+        "mixture-1": ScatteredLayout(scattered[:, :1], np.full((60, 1), 0.3)),
+        "mixture-2": ScatteredLayout(scattered, np.full((60, 2), 0.5)),
     }
 
 
@@ -156,7 +156,7 @@ def test_indexing_slicing_and_iteration(name):
 
 
 def all_answers(dist, y):
-    d = dist._source.dim
+    d = dist.n_outputs
     answers = {
         "pdf": dist.pdf(y),
         "cdf": dist.cdf(y),
@@ -197,7 +197,7 @@ def test_a_marginal_never_asks_for_many_joint_masses(monkeypatch):
     marginal = ConditionalDistribution(source, flat=False).marginal(0)
     assert marginal.mean().shape == (5,)
     assert source.asked == [2, 2, 1]
-    assert len(marginal) == len(marginal._source) == 5
+    assert len(marginal) == 5
 
 
 def test_lazy_and_kept_for_the_next_question():

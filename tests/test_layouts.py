@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import ndtri
 
-from kcdo.distributions import GridLayout, MixtureLayout, layout_of
+from kcdo.distributions import GridLayout, ScatteredLayout, layout_of
 from kcdo.distributions.layouts import choose_nodes
 from kcdo.measures import Grid, QuasiRandomBox, Scattered
 
@@ -19,7 +19,7 @@ def grid(*shape):
 
 def mixture(m, d):
     rng = np.random.default_rng(m)
-    return MixtureLayout(rng.normal(size=(m, d)), rng.uniform(0.2, 0.6, (m, d)))
+    return ScatteredLayout(rng.normal(size=(m, d)), rng.uniform(0.2, 0.6, (m, d)))
 
 
 LAYOUTS = {
@@ -369,7 +369,7 @@ def test_layout_follows_the_measure():
     assert isinstance(layout_of(box, np.ones(box.dim)), GridLayout)
     points = Scattered(np.random.default_rng(0).normal(size=(20, 2)), np.ones(20))
     layout = layout_of(points, np.full(points.dim, 0.01))
-    assert isinstance(layout, MixtureLayout)
+    assert isinstance(layout, ScatteredLayout)
     spacing = points.reach[:, None] * points.unit
     np.testing.assert_allclose(layout.sds, np.clip(spacing / 2, 0.0025, 0.005))
 
@@ -383,7 +383,7 @@ def test_mixture_quantiles_do_not_depend_on_the_block_size(monkeypatch):
 
 
 def test_one_bump_is_a_gaussian():
-    layout = MixtureLayout(np.array([[1.0, -2.0]]), np.array([[0.5, 2.0]]))
+    layout = ScatteredLayout(np.array([[1.0, -2.0]]), np.array([[0.5, 2.0]]))
     one = np.ones((1, 1))
     q = np.array([0.02, 0.5, 0.9])
     expected = np.array([1.0, -2.0]) + np.array([0.5, 2.0]) * ndtri(q)[:, None]

@@ -1,7 +1,7 @@
 """The boundary: user data become checked float arrays here, and nowhere else."""
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,18 +13,7 @@ from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.frames import frame_library
 from kcdo.inputs import GaussianInput, SampleInput
-from kcdo.kernels import (
-    Adapter,
-    Automatic,
-    Categorical,
-    Kernel,
-    OnColumns,
-    Product,
-    Remembering,
-    Sum,
-    Warped,
-    leaves,
-)
+from kcdo.kernels import Automatic, Categorical, Kernel, Product, leaves
 
 _CHECKED_ROWS = 1 << 16
 
@@ -69,30 +58,9 @@ def default_kernel(X: Any) -> Kernel:
     return Product((Automatic().on(numeric), *parts)) if numeric else parts[0]
 
 
-def with_positions(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
-    """Return the kernel with column names turned into positions."""
-    if isinstance(kernel, Remembering | Warped):
-        return replace(kernel, kernel=with_positions(kernel.kernel, names))
-    if isinstance(kernel, Product | Sum):
-        return type(kernel)(tuple(with_positions(k, names) for k in kernel.kernels))
-    if not isinstance(kernel, OnColumns):
-        return kernel
-    positions: list[int | str] = []
-    for column in kernel.columns:
-        if isinstance(column, str) and names is not None:
-            if column not in names:
-                raise InvalidInputError(
-                    f"the kernel names column {column!r}, but the columns are {list(names)}."
-                )
-            positions.append(list(names).index(column))
-        else:
-            positions.append(column)
-    return OnColumns(kernel.kernel, positions)
-
-
 def categorical_positions(kernel: Kernel, p: int) -> set[int]:
     """Return the columns on which the kernel compares categories."""
-    found = (columns for leaf, columns in leaves(kernel, range(p)) if isinstance(leaf, Categorical))
+    found = (columns for leaf, columns in leaves(kernel, range(p)) if leaf.categorical)
     return set().union(*found)
 
 
@@ -107,11 +75,10 @@ class InputEncoder:
 
     def fit(self, estimator: Any, X: Any, *, least: int = 2) -> NDArray:
         """Learn columns and categories from the training inputs and return them encoded."""
-        adapter = self.kernel if isinstance(self.kernel, Adapter) else None
-        self.objects = adapter is not None and not adapter.vectors_only and not _numeric_matrix(X)
+        self.objects = not self.kernel.vectors_only and not _numeric_matrix(X)
         if self.objects:
             return _as_objects(X, least=least)
-        self.kernel = with_positions(self.kernel, column_names(X))
+        self.kernel = self.kernel.with_positions(column_names(X))
         self.categories = {}
         self.library = frame_library(X)
         return self._matrix(estimator, X, reset=True, learn=True, least=least)

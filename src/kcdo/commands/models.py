@@ -19,7 +19,7 @@ from kcdo.commands.tables import read_table
 from kcdo.commands.writing import output_name
 from kcdo.errors import InvalidInputError, ModelFileError
 from kcdo.estimators import ConditionalDensityOperator
-from kcdo.kernels import Kernel, Periodic, leaves
+from kcdo.kernels import Kernel, leaves
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Model:
             )
         p = estimator.n_features_in_
         given = [str(n) for n in getattr(estimator, "feature_names_in_", _numbered("x", p))]
-        d = estimator._n_outputs
+        d = estimator.n_outputs
         targets = getattr(estimator, "target_names_", None) or (
             ["y"] if d == 1 else _numbered("y", d)
         )
-        known = estimator._encoder.categories
+        known = estimator.categories
         return cls(
             estimator,
             given,
@@ -68,7 +68,7 @@ class Model:
     @property
     def flat(self) -> bool:
         """Whether answers have no axis of targets."""
-        return bool(self.estimator._flat)
+        return bool(self.estimator.flat)
 
     def roles(self, *, outputs: bool) -> dict[str, Role]:
         """Return how to read the inputs, and the outputs if asked."""
@@ -142,5 +142,6 @@ def _numbered(letter: str, n: int) -> list[str]:
 def _periods(kernel: Kernel, columns: Sequence[int]) -> Iterator[tuple[int, float]]:
     """Yield the periodic columns of a kernel, with their periods."""
     for leaf, inside in leaves(kernel, columns):
-        if isinstance(leaf, Periodic):
-            yield from zip(inside, map(float, leaf.periods(len(inside))), strict=True)
+        periods = leaf.column_periods(len(inside))
+        if periods is not None:
+            yield from zip(inside, periods.tolist(), strict=True)

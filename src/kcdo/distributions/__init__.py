@@ -10,16 +10,17 @@ from kcdo.distributions.conditional import (
 )
 from kcdo.distributions.grid import GridLayout
 from kcdo.distributions.layouts import Layout, as_points
-from kcdo.distributions.mixing import MixtureBatch
-from kcdo.distributions.mixture import MixtureLayout
+from kcdo.distributions.mixtures import MixtureBatch
 from kcdo.distributions.nodes import NodeBatch
 from kcdo.distributions.picture import small_html, small_svg
 from kcdo.distributions.positivity import (
     POSITIVITY,
     Positivity,
     make_positive,
+    positive_density,
     positive_parts,
 )
+from kcdo.distributions.scattered import ScatteredLayout
 from kcdo.distributions.student import StudentTail
 from kcdo.distributions.transformed import TransformedBatch
 from kcdo.measures import Grid, Measure
@@ -27,7 +28,7 @@ from kcdo.measures import Grid, Measure
 
 def layout_of(measure: Measure, scales: Array) -> Layout:
     """Return the layout of densities on the nodes of a measure, for an output kernel's scales."""
-    return GridLayout(measure) if isinstance(measure, Grid) else MixtureLayout.of(measure, scales)
+    return GridLayout(measure) if isinstance(measure, Grid) else ScatteredLayout.of(measure, scales)
 
 
 __all__ = [
@@ -40,15 +41,16 @@ __all__ = [
     "HighestDensityRegion",
     "Layout",
     "MixtureBatch",
-    "MixtureLayout",
     "NodeBatch",
     "Positivity",
+    "ScatteredLayout",
     "StudentTail",
     "TransformedBatch",
     "as_points",
     "join",
     "layout_of",
     "make_positive",
+    "positive_density",
     "positive_parts",
     "small_html",
     "small_svg",

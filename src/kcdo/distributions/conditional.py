@@ -93,6 +93,16 @@ class ConditionalDistribution:
         self._kept: Batch | None = None
         self._labels = NO_LABELS
 
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs d."""
+        return self._source.dim
+
+    @property
+    def flat(self) -> bool:
+        """Whether the one output has no axis: means are (Q,), not (Q, 1)."""
+        return self._flat
+
     def pdf(self, y: ArrayLike) -> Array:
         """Density of every query at every y (G,) or (G, d): (Q, G)."""
         points = self._points(y)

@@ -51,12 +51,12 @@ def small_svg(dist: Any, *, width: int = 360, height: int = 130) -> str:
     >>> svg[:4], svg.count("<polyline")
     ('<svg', 2)
     """
-    d = _n_outputs(dist)
+    d = dist.n_outputs
     if d == 2:
         width = height  # two outputs are not one wide and one narrow
         body = _heat_map(dist[:1], width, height - _FOOT)
     else:
-        panels = list(_marginals(dist[:_MOST_QUERIES], d))
+        panels = list(_marginals(dist[:_MOST_QUERIES]))
         step = width / len(panels)
         body = "".join(
             _curves(panel, k * step, step - 8, height - _FOOT) for k, panel in enumerate(panels)
@@ -69,7 +69,7 @@ def small_svg(dist: Any, *, width: int = 360, height: int = 130) -> str:
 
 def small_html(dist: Any) -> str:
     """Return the picture above a table of mean, sd and quantiles of the first queries, as HTML."""
-    d = _n_outputs(dist)
+    d = dist.n_outputs
     shown = dist[: min(_MOST_QUERIES, max(1, _MOST_ROWS // d))]
     quantiles = np.moveaxis(shown.quantile([0.05, 0.5, 0.95]), 1, 0)
     numbers = [shown.mean(), shown.std(), *quantiles]
@@ -92,16 +92,12 @@ def _row(query: int, output: int, numbers: Array, d: int) -> str:
     return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 
 
-def _n_outputs(dist: Any) -> int:
-    return int(np.prod(dist[:1].mean().shape[1:]))
-
-
-def _marginals(dist: Any, d: int) -> Iterator[Any]:
+def _marginals(dist: Any) -> Iterator[Any]:
     """The first few outputs, each by itself."""
-    if dist.mean().ndim == 1:
+    if dist.flat:
         yield dist
         return
-    yield from (dist.marginal(j) for j in range(min(d, _MOST_PANELS)))
+    yield from (dist.marginal(j) for j in range(min(dist.n_outputs, _MOST_PANELS)))
 
 
 def _curves(dist: Any, left: float, width: float, height: float) -> str:

@@ -1,5 +1,6 @@
 """What the estimators share: encoding of inputs, and checks of parameters."""
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from kcdo.validation import InputEncoder, check_outputs, check_weights, default_
 _FITTED = (
     "_operator",
     "_plan",
-    "_chosen",
+    "_parameters",
     "_transform",
     "sums_",
     "report_",
@@ -39,6 +40,26 @@ class ConditionalEstimator(ReportHtml, SavedModel, BaseEstimator):
 
     kernel_x: Any
     _encoder: InputEncoder
+    _n_outputs: int
+    _flat: bool
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs d of the training data."""
+        check_is_fitted(self)
+        return self._n_outputs
+
+    @property
+    def flat(self) -> bool:
+        """Whether the one output came without an axis, as y (N,): answers then have none."""
+        check_is_fitted(self)
+        return self._flat
+
+    @property
+    def categories(self) -> dict[int, tuple[Hashable, ...]]:
+        """Values of each categorical input, by the position of its column."""
+        check_is_fitted(self)
+        return {column: tuple(known) for column, known in self._encoder.categories.items()}
 
     def _encode(
         self, X: Any, Y: Any, sample_weight: Any, *, least: int = 2

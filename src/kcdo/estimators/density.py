@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kcdo.arrays import Array
+from kcdo.components import Settings
 from kcdo.distributions import (
     Batch,
     ConditionalDistribution,
@@ -21,6 +22,7 @@ from kcdo.distributions import (
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.errors import InvalidInputError, SignedDensityError
 from kcdo.estimators.base import check_output_options, check_positivity, checked_seed
+from kcdo.fitting import ModelSpec, output_side, unconditional_sd, warn_outside
 from kcdo.frames import Labels, frame_library, target_names
 from kcdo.kernels import DensityKernel, Kernel
 from kcdo.linalg import Filter, Tikhonov
@@ -28,7 +30,6 @@ from kcdo.measures import Grid, Reference
 from kcdo.persistence import SavedModel
 from kcdo.reconstruction import Reconstruction
 from kcdo.regularisation import Scheme
-from kcdo.selection import Wishes, output_side, unconditional_sd, warn_outside
 from kcdo.validation import check_matrix, check_weights
 
 
@@ -198,17 +199,16 @@ class DensityReconstruction(SavedModel, DensityMixin, BaseEstimator):
         points = check_matrix(X, least=2)
         weights = check_weights(sample_weight, len(points))
         points, weights = points[weights > 0], weights[weights > 0]
-        wishes = Wishes(
+        spec = ModelSpec(
             kernel_y=self.kernel,
             reference=self.reference,
             alpha_prime=self.alpha_prime,
             filter=self.filter,
-            n_jobs=self.n_jobs,
-            seed=checked_seed(self.random_state),
+            settings=Settings(n_jobs=self.n_jobs, seed=checked_seed(self.random_state)),
         )
         fitted = self.kernel is not None and self.kernel.fitted
         spread = None if fitted else unconditional_sd(points, weights)
-        output = output_side(wishes, points, weights, spread)
+        output = output_side(spec, points, weights, spread)
         embedding = SampleEmbedding(points, weights / weights.sum(), kernel=output.kernel)
         self.density_ = _density(output, embedding, self.positivity)
         validate_data(self, X, skip_check_array=True)

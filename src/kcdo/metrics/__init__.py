@@ -1,4 +1,4 @@
-"""How good predicted distributions are: proper scores, coverage and calibration.
+"""How good predicted distributions are: proper scores, coverage, calibration, importances.
 
 Every function takes distributions and the outputs that came true, one row per query. Scores return
 their mean, weighted by ``sample_weight``; with ``average=False`` the value of every query. Any
@@ -30,19 +30,31 @@ from kcdo.metrics.calibration import (
     interval_width,
     pit_values,
 )
+from kcdo.metrics.chance import (
+    CalibrationTest,
+    HistogramTest,
+    calibration_test,
+    pit_histogram_test,
+)
+from kcdo.metrics.importance import importances
 from kcdo.metrics.predictive import Predictive
 from kcdo.metrics.scores import cde_loss, crps, energy_score, log_score
 
 __all__ = [
+    "CalibrationTest",
+    "HistogramTest",
     "Predictive",
     "calibration_curve",
+    "calibration_test",
     "cde_loss",
     "crps",
     "energy_score",
     "hpd_coverage",
     "hpd_values",
+    "importances",
     "interval_coverage",
     "interval_width",
     "log_score",
+    "pit_histogram_test",
     "pit_values",
 ]

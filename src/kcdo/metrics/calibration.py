@@ -14,7 +14,6 @@ from kcdo.metrics.predictive import (
     by_chunks,
     checked_outputs,
     densities_at_points,
-    is_flat,
     like,
 )
 
@@ -117,7 +116,7 @@ def pit_values(dist: Predictive, Y: Any) -> Array:
     (10, 2)
     """
     outputs = checked_outputs(dist, Y)
-    if is_flat(dist):
+    if dist.flat:
         return _cdf_pairs(dist, outputs[:, 0])
     columns = [_cdf_pairs(dist.marginal(j), y) for j, y in enumerate(outputs.T)]
     return np.stack(columns, axis=1)

@@ -18,11 +18,19 @@ _QUERIES = 256  # at a time: their cdf at each other's outputs is a small matrix
 
 
 class Predictive(Protocol):
-    """What the metrics ask of distributions: some methods of ``ConditionalDistribution``.
+    """What the metrics ask of distributions: a part of ``ConditionalDistribution``.
 
     Where there are also ``crps(Y)`` and ``square_integral()``, exact and one value per query, these
     are used instead of quadrature.
     """
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs d."""
+
+    @property
+    def flat(self) -> bool:
+        """Whether the one output has no axis: answers are (Q,), not (Q, 1)."""
 
     def __len__(self) -> int:
         """Return the number of queries."""
@@ -68,7 +76,7 @@ def checked_outputs(dist: Predictive, Y: Any) -> Array:
         raise InvalidInputError(
             f"Y must have one row per query: {len(dist)} queries, {len(outputs)} rows."
         )
-    d = n_outputs(dist)
+    d = dist.n_outputs
     if outputs.shape[1] != d:
         raise InvalidInputError(
             f"Y must have as many columns as the distributions have outputs, {d}; got "
@@ -79,17 +87,7 @@ def checked_outputs(dist: Predictive, Y: Any) -> Array:
 
 def like(dist: Predictive, outputs: Array) -> Array:
     """Outputs with the axes that the distributions use."""
-    return outputs[:, 0] if is_flat(dist) else outputs
-
-
-def is_flat(dist: Predictive) -> bool:
-    """Whether the outputs are scalars, without a trailing axis."""
-    return dist[:1].mean().ndim == 1
-
-
-def n_outputs(dist: Predictive) -> int:
-    """Return the number of outputs d."""
-    return int(np.prod(dist[:1].mean().shape[1:]))
+    return outputs[:, 0] if dist.flat else outputs
 
 
 def by_chunks(
@@ -117,7 +115,7 @@ def averaged(values: ArrayLike, sample_weight: Any, average: bool) -> Score:
 
 def densities_at_points(part: Predictive) -> Array:
     """Density of every query at points of equal mass of its own, (Q, n): a quadrature of E."""
-    if n_outputs(part) == 1:
+    if part.n_outputs == 1:
         points = part.quantile(middles(POINTS))
     else:
         points = part.sample(_DRAWS, random_state=0)

@@ -16,10 +16,8 @@ from kcdo.metrics.predictive import (
     by_chunks,
     checked_outputs,
     densities_at_points,
-    is_flat,
     like,
     middles,
-    n_outputs,
 )
 
 _PAIRED_DISTANCES = 1 << 21  # between draws, held at a time
@@ -206,9 +204,9 @@ def energy_score(
 
 def _single(dist: Predictive, what: str) -> Predictive:
     """The distribution of one output, without a trailing axis."""
-    if is_flat(dist):
+    if dist.flat:
         return dist
-    d = n_outputs(dist)
+    d = dist.n_outputs
     if d > 1:
         raise InvalidInputError(
             f"{what} is for one output; these distributions have {d}. Use energy_score, or "

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kcdo.errors import InvalidInputError
-from kcdo.metrics.predictive import Predictive, n_outputs
+from kcdo.metrics.predictive import Predictive
 from kcdo.plotting.canvas import BLUE, INK, LINE_STYLES, PALETTE, axes_or_new, percent, tidy
 from kcdo.plotting.joint import JointDensityDisplay
 from kcdo.plotting.queries import one_output
@@ -43,7 +43,7 @@ def plot_distribution(dist: Predictive, ax: "Axes | None" = None) -> "Axes":
     >>> len(ax.lines)
     2
     """
-    d = n_outputs(dist)
+    d = dist.n_outputs
     if d > 2:
         raise InvalidInputError(
             f"no picture shows {d} outputs at once: choose some, as in dist.marginal([0, 1])."

@@ -7,7 +7,7 @@ import numpy as np
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
-from kcdo.metrics.predictive import Predictive, n_outputs
+from kcdo.metrics.predictive import Predictive
 from kcdo.plotting.canvas import DENSITY_COLOURS, INK, LINE_STYLES, VERMILION, axes_or_new, percent
 from kcdo.plotting.queries import Column, output_names, place_of, row_labels
 from kcdo.validation import check_outputs
@@ -149,7 +149,7 @@ class JointDensityDisplay:
             raise InvalidInputError(
                 f"contours show one query; got {len(dist)}. Choose one: dist[i]."
             )
-        d = n_outputs(dist)
+        d = dist.n_outputs
         if d < 2:
             raise InvalidInputError(
                 "contours need two outputs; there is one. Use kcdo.RidgelineDisplay."
