@@ -2,6 +2,8 @@
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import date, timedelta
+from datetime import time as clock_time
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
-from kcdo.frames import frame_library
+from kcdo.frames import frame_library, target_names
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import Automatic, Categorical, Kernel, Product, leaves
 
@@ -106,6 +108,9 @@ class InputEncoder:
     def _matrix(
         self, estimator: Any, X: Any, *, reset: bool, learn: bool = False, least: int = 1
     ) -> Array:
+        if estimator is not None and not reset and column_names(X) is not None:
+            # before anything else: a column in a wrong place would be blamed for its values
+            validate_data(estimator, X, reset=False, skip_check_array=True)
         width = _n_columns(X)
         places = categorical_positions(self.kernel, width) if width is not None else set()
         plain = self._encoded(X, sorted(places), learn=learn) if places else X
@@ -141,7 +146,8 @@ def check_outputs(Y: Any, n_rows: int | None = None) -> tuple[Array, bool]:
     """Return outputs as (N, d), and whether they came as a vector."""
     if Y is None:
         raise InvalidInputError("fit requires y to be passed, but the target y is None.")
-    names = column_names(Y)
+    known = target_names(Y)
+    names = column_names(Y) if known is None else list(known)
     array = _float_array(Y, "Y", names=names, least=1, vector=True)
     if array.ndim > 2:
         raise InvalidInputError(f"Y must be (N,) or (N, d); got shape {array.shape}.")
@@ -209,27 +215,48 @@ def _float_array(
 
 
 def _refuse_text(values: Any, what: str, names: list[str] | None) -> None:
-    """Raise an error that names the first column of text, before a conversion fails obscurely."""
-    if names is None and not isinstance(values, np.ndarray | list | tuple):
-        return
-    array = None if names else np.asarray(values, dtype=None if _has_dtype(values) else object)
-    if array is not None and (array.dtype.kind not in "OUS" or array.size == 0):
-        return
-    columns = _columns(values) if array is None else list(array.reshape(len(array), -1).T)
-    for i, column in enumerate(columns):
-        if column.dtype.kind not in "OUST":
-            continue
+    """Raise an error that names the first column of text or dates, which numpy would not name."""
+    for i, column in enumerate(_suspects(values)):
+        name = repr(names[i]) if names else str(i)
+        moment = next((v for v in column if _is_moment(v)), None)
+        if column.dtype.kind in "mM" or moment is not None:
+            raise InvalidInputError(
+                f"column {name} of {what} holds dates or times, such as "
+                f"{column[0] if moment is None else moment}: make numbers of them first, such as "
+                "the hour, the day of the week, or the days since the first."
+            )
         text = next((v for v in column if isinstance(v, str | bytes) and not _is_number(v)), None)
         if text is not None:
-            name = repr(names[i]) if names else str(i)
             raise InvalidInputError(
-                f"column {name} of {what} is not numeric (it contains {text!r}). For categories "
-                "use a categorical column type, or kcdo.Categorical() on that column in kernel_x."
+                f"column {name} of {what} is not numeric (it contains {text!r}). {_ADVICE[what]}"
             )
 
 
-def _has_dtype(values: Any) -> bool:
-    return hasattr(values, "dtype")
+_ADVICE = {
+    "X": "For categories use a categorical column type, or kcdo.Categorical() on that column in "
+    "kernel_x.",
+    "Y": "Outputs are numbers: for classes, fit a column of 0 and 1 for each of them.",
+    "sample_weight": "Weights are numbers.",
+}
+
+
+def _suspects(values: Any) -> list[NDArray]:
+    """Return the columns of anything if some may hold what is no number; (0,) for the others."""
+    if column_names(values) is not None:
+        columns = _columns(values)
+    elif frame_library(values) is not None:
+        columns = [np.asarray(values)]
+    elif isinstance(values, np.ndarray | list | tuple):
+        array = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
+        columns = [] if array.size == 0 else list(array.reshape(len(array), -1).T)
+    else:
+        return []
+    nothing = np.empty(0)
+    return [column if column.dtype.kind in "OUSTmM" else nothing for column in columns]
+
+
+def _is_moment(value: Any) -> bool:
+    return isinstance(value, date | clock_time | timedelta) or hasattr(value, "start_time")
 
 
 def _new(values: list[Any], known: dict[Hashable, int]) -> list[Any]:

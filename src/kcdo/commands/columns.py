@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
+from kcdo.commands.console import counted
 from kcdo.commands.naming import Role
 from kcdo.commands.style import PLAIN, Style
 from kcdo.errors import InvalidInputError
@@ -18,6 +19,7 @@ from kcdo.errors import InvalidInputError
 # What counts as missing in a text file. "None" is a fair name for a category, as in "no holiday".
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "-NaN", "NULL", "null")
 MISSING_NUMBERS = (*MISSING, "None")
+_NO_NUMBER = {text.casefold() for text in MISSING_NUMBERS}  # a number is as missing as nAn
 
 _MOST_CATEGORIES = 50  # beyond these, texts that hardly repeat are no categories
 _DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
@@ -132,13 +134,13 @@ def _parsed(values: pd.Series, place: Place) -> tuple[Array, NDArray[np.bool_]]:
     else:
         texts = values.astype(object)
         found = place.style.parsed(texts)
-        missing = texts.isna() | texts.astype(str).str.strip().isin(MISSING_NUMBERS)
+        missing = texts.isna() | texts.astype(str).str.strip().str.casefold().isin(_NO_NUMBER)
         text = np.isnan(found) & ~missing.to_numpy(dtype=bool)
     infinite = np.isinf(found)
     if infinite.any():
         row = int(np.argmax(infinite))
         raise InvalidInputError(
-            f"column {name!r} has {int(infinite.sum())} infinite values, the first "
+            f"column {name!r} has {counted(int(infinite.sum()), 'infinite value')}, the first "
             f"{str(values.iloc[row])!r} in {place.row(row)}: correct them, or leave these rows out."
         )
     return found, text
