@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kcdo.automatic.problem import Problem
 
 import kcdo
 from kcdo.errors import InvalidInputError, InvalidTypeError

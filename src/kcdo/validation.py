@@ -257,17 +257,18 @@ def _refuse_columns(values: Any, what: str, names: list[str] | None) -> None:
 def _refuse_kinds(columns: list[NDArray], what: str, names: list[str]) -> None:
     for name, column in zip(names, columns, strict=True):
         objects = column if column.dtype.kind in "OUST" else ()
-        if column.dtype.kind in "mM" or any(isinstance(v, _TIMES) for v in objects):
+        moment = next((v for v in objects if isinstance(v, _TIMES)), None)
+        if column.dtype.kind in "mM" or moment is not None:
             raise InvalidInputError(
-                f"column {name} of {what} holds dates or times: turn them into numbers first, such "
-                "as hours since a start, or of the day (for inputs with kcdo.Periodic(24))."
+                f"column {name} of {what} holds dates or times, such as "
+                f"{column[0] if moment is None else moment}: make numbers of them first, such as "
+                "the hour, the day of the week, or the days since the first."
             )
         text = next((v for v in objects if isinstance(v, str | bytes) and not _is_number(v)), None)
         if text is not None:
             raise InvalidInputError(
-                f"column {name} of {what} is not numeric (it contains {str(text)!r}). Categories "
-                "of inputs need a categorical column type, or kcdo.Categorical() on that column in "
-                "kernel_x."
+                f"column {name} of {what} is not numeric (it contains {str(text)!r}). "
+                f"{_ADVICE[what]}"
             )
 
 
@@ -279,6 +280,14 @@ def _refuse_twins(names: list[str], what: str) -> None:
 
 def _name(names: list[str] | None, column: int) -> str:
     return repr(names[column]) if names else str(column)
+
+
+_ADVICE = {
+    "X": "For categories use a categorical column type, or kcdo.Categorical() on that column in "
+    "kernel_x.",
+    "Y": "Outputs are numbers: for classes, fit a column of 0 and 1 for each of them.",
+    "sample_weight": "Weights are numbers.",
+}
 
 
 def _has_dtype(values: Any) -> bool:

@@ -8,8 +8,19 @@ import typer
 
 from kcdo.commands.app import app, examples, session
 from kcdo.commands.console import counted
-from kcdo.commands.options import Debug, DropMissing, Force, Json, ModelFile, Quiet
-from kcdo.commands.reading import check_model, check_source, check_standard_input
+from kcdo.commands.options import (
+    DataFiles,
+    Debug,
+    Decimal,
+    DropMissing,
+    Force,
+    Json,
+    ModelFile,
+    Quiet,
+    Sep,
+    Thousands,
+)
+from kcdo.commands.reading import check_model, input_files
 
 if TYPE_CHECKING:
     from kcdo.commands.models import Model
@@ -26,36 +37,44 @@ _LEVELS = (0.5, 0.9, 0.95)
 )
 def evaluate(
     model: ModelFile,
-    data: Annotated[str, typer.Argument(help="Rows not used in the fit, with the targets.")],
+    data: DataFiles,
     out: Annotated[
         str | None,
         typer.Option("--out", "-o", help="Picture of the calibration: PIT histogram and coverage."),
     ] = None,
     drop_missing: DropMissing = False,
+    sep: Sep = None,
+    decimal: Decimal = ".",
+    thousands: Thousands = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Compare predictions with what came true: log score, CRPS, CDE loss, coverage."""
+    """Compare predictions with what came true: log score, CRPS, CDE loss, coverage.
+
+    The rows must have the targets, and should not be those of the fit.
+    """
     with session(quiet, as_json, debug) as console:
-        check_model(model)
-        check_source(data)
-        check_standard_input(model, data)
+        files = input_files(data)
+        check_model(model, files)
         from kcdo.commands.models import load_model, read_data
+        from kcdo.commands.sources import Source
+        from kcdo.commands.style import Style
 
         if out is not None:
             from kcdo.commands.figures import calibration_display, figure_file, write_figure
 
-            figure = figure_file(out, {"model": [model], "data": [data]}, console, force=force)
+            figure = figure_file(out, {"model": [model], "data": files}, console, force=force)
         fitted = load_model(model)
-        X, Y = read_data(fitted, data, console, drop=drop_missing)
+        source = Source.of(files, Style.of(sep, decimal, thousands))
+        X, Y = read_data(fitted, source, console, drop=drop_missing)
         with console.progress("Evaluating", None):
             dist = fitted.estimator.conditional(X)
             scores = _scores(fitted, dist, Y)
             if out is not None:
                 write_figure(calibration_display(dist, Y), figure)
-        console.result(_text(scores, data, out), scores | {"figure": out})
+        console.result(_text(scores, source.label, out), scores | {"figure": out})
 
 
 def _scores(model: Model, dist: ConditionalDistribution, Y: Any) -> dict[str, Any]:

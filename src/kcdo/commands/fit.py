@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,14 +10,25 @@ from kcdo.commands.app import app, examples, session
 from kcdo.commands.console import Console, counted, listed
 from kcdo.commands.kinds import Kind
 from kcdo.commands.naming import Wanted, names, periods
-from kcdo.commands.options import Debug, DropMissing, Force, Json, Quiet
-from kcdo.commands.reading import check_source
+from kcdo.commands.options import (
+    DataFiles,
+    Debug,
+    Decimal,
+    DropMissing,
+    Force,
+    Json,
+    Quiet,
+    Sep,
+    Thousands,
+)
+from kcdo.commands.reading import input_files
 from kcdo.commands.writing import output_path
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from kcdo.commands.models import Model
+    from kcdo.commands.sources import Source
 
 
 @app.command(
@@ -29,7 +39,7 @@ if TYPE_CHECKING:
     )
 )
 def fit(
-    data: Annotated[str, typer.Argument(help="CSV, CSV.gz, Parquet or Feather file.")],
+    data: DataFiles,
     target: Annotated[str, typer.Option(help="Columns to predict, such as speed or u,v.")],
     out: Annotated[
         str, typer.Option("--out", "-o", help="Model file to write; - is standard output.")
@@ -55,6 +65,9 @@ def fit(
         typer.Option(min=2, help="Summarise the rows by so many centres: faster, also to predict."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random choices.", min=0)] = 0,
+    sep: Sep = None,
+    decimal: Decimal = ".",
+    thousands: Thousands = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -62,24 +75,27 @@ def fit(
 ) -> None:
     """Fit the distribution of target columns given other columns, and save the model."""
     with session(quiet, as_json, debug) as console:
-        check_source(data)
-        path = output_path(out, Kind.MODEL, {"data": [data]}, force=force)
+        files = input_files(data)
+        path = output_path(out, Kind.MODEL, {"data": files}, force=force)
         if path is None:
             console.leave_stdout()
-        from kcdo.commands.tables import open_table, read_table
+        from kcdo.commands.sources import Source
+        from kcdo.commands.style import Style
+        from kcdo.commands.tables import read_table
 
         flagged = [name for text in categorical or [] for name in names(text)]
         wish = Wanted(names(target), names(given), weights, flagged, periods(periodic or []))
-        with open_table(Path(data)) as table:
-            wanted = wish.checked(table.columns, data)
-            frame = read_table(Path(data), table, wanted.roles(), console, drop=drop_missing)
+        source = Source.of(files, Style.of(sep, decimal, thousands))
+        with source.open() as table:
+            wanted = wish.checked(table.columns, source.label)
+            frame = read_table(source, table, wanted.roles(), console, drop=drop_missing)
         # after the table: what is wrong with it is said before scikit-learn is there
         from kcdo.commands.models import Model, save_model
 
         with console.progress("Fitting", None):
             estimator = _fitted(frame, wanted, selection, centres, seed)
         size = save_model(estimator, path)
-        _tell(console, data, out, size, Model.of(estimator))
+        _tell(console, source, out, size, Model.of(estimator))
 
 
 def _fitted(
@@ -116,15 +132,15 @@ def _kernel(X: pd.DataFrame, wanted: Wanted) -> Any:
     return Product(tuple(parts)) if len(parts) > 1 else parts[0]
 
 
-def _tell(console: Console, data: str, out: str, size: int, model: Model) -> None:
+def _tell(console: Console, source: Source, out: str, size: int, model: Model) -> None:
     report = model.estimator.report_
     width = max(map(len, model.given))
     lines = [
         f"Fitted {listed(model.targets)} given {listed(model.given)} to "
-        f"{counted(report.n_samples, 'row')} of {Path(data).name} ({report.method}, "
+        f"{counted(report.n_samples, 'row')} of {source.title} ({report.method}, "
         f"{report.seconds:.1f} s).",
         *(f"  {name:<{width}}  {model.kind(name)}" for name in model.given),
         f"Saved {out} ({size / 1e6:.1f} MB).",
-        f"Next: kcdo predict {out} {data} -o predictions.csv",
+        f"Next: kcdo predict {out} {source.paths[0]} -o predictions.csv",
     ]
     console.result("\n".join(lines), {"model": out, "bytes": size} | model.description())

@@ -14,7 +14,8 @@ from kcdo.commands.columns import label, labels
 from kcdo.commands.console import Console, listed
 from kcdo.commands.naming import Role, check_names
 from kcdo.commands.reading import named_file
-from kcdo.commands.tables import open_table, read_table
+from kcdo.commands.sources import Source
+from kcdo.commands.tables import read_table
 from kcdo.commands.writing import output_name
 from kcdo.errors import InvalidInputError, ModelFileError
 from kcdo.estimators import ConditionalDensityOperator
@@ -110,12 +111,11 @@ class Model:
         }
 
 
-def read_data(model: Model, name: str, console: Console, *, drop: bool) -> tuple[Any, Any]:
+def read_data(model: Model, source: Source, console: Console, *, drop: bool) -> tuple[Any, Any]:
     """Read the inputs and outputs of a model from a table."""
-    path = Path(name)
-    with open_table(path) as table:
-        model.check_columns(table.columns, name, outputs=True)
-        frame = read_table(path, table, model.roles(outputs=True), console, drop=drop)
+    with source.open() as table:
+        model.check_columns(table.columns, source.label, outputs=True)
+        frame = read_table(source, table, model.roles(outputs=True), console, drop=drop)
     return model.inputs(frame), model.outputs(frame)
 
 

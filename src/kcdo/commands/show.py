@@ -11,11 +11,20 @@ from kcdo.commands.app import app, examples, session
 from kcdo.commands.console import listed
 from kcdo.commands.kinds import Kind
 from kcdo.commands.naming import check_names
-from kcdo.commands.options import Debug, DropMissing, Force, Json, ModelFile, Quiet
-from kcdo.commands.reading import check_model, check_source, check_standard_input
+from kcdo.commands.options import (
+    DataOption,
+    Debug,
+    Decimal,
+    DropMissing,
+    Force,
+    Json,
+    ModelFile,
+    Quiet,
+    Sep,
+    Thousands,
+)
+from kcdo.commands.reading import check_model, input_files
 from kcdo.commands.writing import output_name, output_path
-
-Data = Annotated[str, typer.Option(help="Table with the inputs and the targets.")]
 
 
 @app.command(epilog=examples("kcdo info model.kcdo", "kcdo info model.kcdo --json"))
@@ -47,7 +56,7 @@ def info(
 )
 def plot(
     model: ModelFile,
-    data: Data,
+    data: DataOption,
     out: Annotated[
         str,
         typer.Option("--out", "-o", help="Picture to write: PNG, PDF, SVG; - is standard output."),
@@ -62,6 +71,9 @@ def plot(
         str | None, typer.Option(help="Draw two targets jointly at these values of all inputs.")
     ] = None,
     drop_missing: DropMissing = False,
+    sep: Sep = None,
+    decimal: Decimal = ".",
+    thousands: Thousands = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -72,17 +84,19 @@ def plot(
     Inputs that are not drawn rest at their median or most frequent category.
     """
     with session(quiet, as_json, debug) as console:
-        check_model(model)
-        check_source(data)
-        check_standard_input(model, data)
+        files = input_files(data)
+        check_model(model, files)
         from kcdo.commands.figures import density_display, figure_file, joint_display, write_figure
         from kcdo.commands.models import load_model, read_data
+        from kcdo.commands.sources import Source
+        from kcdo.commands.style import Style
 
-        figure = figure_file(out, {"model": [model], "data": [data]}, console, force=force)
+        figure = figure_file(out, {"model": [model], "data": files}, console, force=force)
         fitted = load_model(model)
         check_names([feature] if feature else [], fitted.given, "the model", "--feature")
         check_names([target] if target else [], fitted.targets, "the model", "--target")
-        X, Y = read_data(fitted, data, console, drop=drop_missing)
+        source = Source.of(files, Style.of(sep, decimal, thousands))
+        X, Y = read_data(fitted, source, console, drop=drop_missing)
         with console.progress("Drawing", None):
             if at is None:
                 display: Any = density_display(fitted, X, Y, feature, target)
@@ -95,11 +109,14 @@ def plot(
 @app.command(epilog=examples("kcdo report model.kcdo --data data.csv -o report.html"))
 def report(
     model: ModelFile,
-    data: Data,
+    data: DataOption,
     out: Annotated[
         str, typer.Option("--out", "-o", help="HTML file to write; - is standard output.")
     ],
     drop_missing: DropMissing = False,
+    sep: Sep = None,
+    decimal: Decimal = ".",
+    thousands: Thousands = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -110,18 +127,20 @@ def report(
     One HTML file that works offline. Rows which the model has not seen show its accuracy best.
     """
     with session(quiet, as_json, debug) as console:
-        check_model(model)
-        check_source(data)
-        check_standard_input(model, data)
-        inputs = {"model": [model], "data": [data]}
+        files = input_files(data)
+        check_model(model, files)
+        inputs = {"model": [model], "data": files}
         path = output_path(out, Kind.PAGE, inputs, force=force)
         if path is None:
             console.leave_stdout()
         from kcdo.commands.models import load_model, read_data
+        from kcdo.commands.sources import Source
+        from kcdo.commands.style import Style
         from kcdo.reports import write_report
 
         fitted = load_model(model)
-        X, Y = read_data(fitted, data, console, drop=drop_missing)
+        source = Source.of(files, Style.of(sep, decimal, thousands))
+        X, Y = read_data(fitted, source, console, drop=drop_missing)
         with console.progress("Writing", None), output_name(path) as name:
             write_report(fitted.estimator, name, X=X, Y=Y)
             size = name.stat().st_size
