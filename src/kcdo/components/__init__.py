@@ -4,10 +4,8 @@ from kcdo.components.base import Component, ComponentParameters
 from kcdo.components.conditioning import Conditioner, condition, unconditional
 from kcdo.components.density import (
     DensityOperator,
-    MatrixValues,
     OperatorParameters,
     PlainDensity,
-    RowValues,
     Training,
 )
 from kcdo.components.location_scale import (
@@ -25,6 +23,7 @@ from kcdo.components.location_scale import (
 from kcdo.components.mean import MeanOperator
 from kcdo.components.mixture import NAMES, Combination, Mixture, ModelParameters
 from kcdo.components.nearest import NearestDensity, NearestParameters
+from kcdo.components.node_values import MatrixValues, RowValues, SolvedValues
 from kcdo.components.settings import Effort, Settings
 from kcdo.components.tails import MarginalTail, MarginalTailParameters, student_tail
 
@@ -54,6 +53,7 @@ __all__ = [
     "Residuals",
     "RowValues",
     "Settings",
+    "SolvedValues",
     "Spread",
     "Training",
     "condition",
