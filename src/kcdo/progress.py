@@ -10,7 +10,7 @@ class Progress:
     """Tells what is being done and how far it is; silent unless ``verbose``."""
 
     def __init__(self, verbose: bool | int = False) -> None:
-        self._verbose = bool(verbose)
+        self.verbose = bool(verbose)
         self._name = ""
         self._shown = -1
 
@@ -19,17 +19,17 @@ class Progress:
         """Announce a stage and, when it ends, how long it took."""
         self._name, self._shown = name, -1
         started = time.perf_counter()
-        if self._verbose:
+        if self.verbose:
             self._write(f"{name} ...")
         yield
-        if self._verbose:
+        if self.verbose:
             self._write(f"{name}: {time.perf_counter() - started:.1f} s")
             sys.stderr.write("\n")
 
     def update(self, done: float, total: float) -> None:
         """Say how much of the stage is done, in steps of five per cent."""
         percent = int(20 * done / total) * 5
-        if self._verbose and percent > self._shown:
+        if self.verbose and percent > self._shown:
             self._shown = percent
             self._write(f"{self._name}: {percent} %")
 

@@ -28,6 +28,7 @@ from kcdo.components import (
     condition,
     unconditional,
 )
+from kcdo.consistency import kernel_fits, need, shape
 from kcdo.distributions import ConditionalDistribution, Positivity
 from kcdo.errors import InvalidInputError, InvalidTypeError, KcdoWarning
 from kcdo.estimators.base import (
@@ -474,6 +475,23 @@ class ConditionalDensityOperator(ConditionalEstimator):
         for name in names:
             other.__dict__.pop(name, None)
         return other
+
+    def _check_fit(self) -> None:
+        super()._check_fit()
+        self._check_parameters()
+        operator, d = self._operator, self._operator.dim
+        if self._transform is not None:
+            need(len(self._transform.parts) == d, "the bounds of the outputs")
+        if hasattr(self, "_parameters"):
+            need({part.dim for part in self._parameters.components} <= {d, None}, "outputs")
+            for kernel in {k for part in self._parameters.components for k in part.kernels}:
+                kernel_fits(kernel, operator.primary.system.centres)
+        else:
+            need(isinstance(operator, DensityOperator), "a mixture without its parameters")
+        if hasattr(self, "_plan"):
+            shape(self._plan.centres, None, self.n_features_in_)
+            need(self._plan.output.measure.dim == d, "the outputs of the streamed fit")
+            shape(self.sums_.targets, self._plan.n_targets, len(self._plan.centres))
 
     # --- the border: parameters, outputs with bounds
 
