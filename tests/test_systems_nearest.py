@@ -9,8 +9,17 @@ from hypothesis import strategies as st
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
-from kcdo.kernels import Adapter, Categorical, Gaussian, Laplace, Matern, Periodic
-from kcdo.systems import ExactRows, Groups, NearestRows, has_metric, metric_coordinates, rows_used
+from kcdo.kernels import (
+    Adapter,
+    Categorical,
+    Gaussian,
+    Laplace,
+    Matern,
+    Periodic,
+    has_metric,
+    metric_coordinates,
+)
+from kcdo.systems import ExactRows, Groups, NearestRows, rows_used
 
 KERNELS = [
     Gaussian((0.5, 2.0)),

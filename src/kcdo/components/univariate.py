@@ -44,7 +44,7 @@ class Univariate:
         return self.mixture.primary
 
     @property
-    def n_inputs(self) -> int:
+    def n_inputs(self) -> int | None:
         """Number of columns of the inputs."""
         return self.mixture.n_inputs
 

@@ -13,7 +13,7 @@ from kcdo.tables import input_names, table_columns, table_like
 __all__ = ["IMPORTANCE", "importances", "shuffled_importances"]
 
 IMPORTANCE = "how far predictions move when this input alone is shuffled, from 0 to 1"
-_ROWS = 200
+_MOST_ROWS, _LEAST_ROWS, _PREDICTIONS = 200, 40, 1600
 _LEAST_VARIANCE = 1e-300
 
 
@@ -38,7 +38,7 @@ def importances(model: Conditional, X: Any) -> dict[str, float]:
     model : ConditionalDensityOperator
         A fitted model.
     X : array or data frame of shape (N, p)
-        Rows of inputs; 200 of them are drawn.
+        Rows of inputs; 40 to 200 of them are drawn, fewer for many columns.
 
     Returns
     -------
@@ -69,10 +69,11 @@ def shuffled_importances(conditional: Callable[[Any], ConditionalDistribution], 
     if not len(columns[0]):
         raise InvalidInputError("importances need rows of inputs; there are none.")
     rng = np.random.default_rng(0)
-    chosen = rng.integers(len(columns[0]), size=_ROWS)
+    count = int(np.clip(_PREDICTIONS // len(columns), _LEAST_ROWS, _MOST_ROWS))
+    chosen = rng.integers(len(columns[0]), size=count)
     rows = [column[chosen] for column in columns]
     mean, log_sd = _mean_and_log_sd(conditional(table_like(X, rows)))
-    order = rng.permutation(_ROWS)
+    order = rng.permutation(count)
     found = np.empty(len(rows))
     for j, column in enumerate(rows):
         shuffled = [*rows[:j], column[order], *rows[j + 1 :]]
