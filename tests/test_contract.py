@@ -5,9 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from kcdo.distributions import ConditionalDistribution, join
+from kcdo.distributions import ConditionalDistribution, join, lazy
 from kcdo.distributions import batch as batch_module
-from kcdo.distributions import conditional as conditional_module
 from tests.kinds import (
     EVERY,
     LINES,
@@ -120,12 +119,14 @@ def test_blocks_and_chunks_change_nothing(batch, monkeypatch):
     whole = all_answers(distribution(batch))
     monkeypatch.setattr(batch_module, "_BLOCK_ELEMENTS", 1)
     monkeypatch.setattr("kcdo.distributions.layouts._LARGEST_BLOCK", 1)
-    monkeypatch.setattr(conditional_module, "_CACHE_ELEMENTS", 0)
-    monkeypatch.setattr(conditional_module, "_CHUNK_ELEMENTS", 2 * batch.width)
+    monkeypatch.setattr(lazy, "_CACHE_ELEMENTS", 0)
+    monkeypatch.setattr(lazy, "_CHUNK_ELEMENTS", 2 * batch.width)
     source = Known(batch)
     chunked = all_answers(ConditionalDistribution(source, flat=batch.dim == 1))
     for key, expected in whole.items():
-        np.testing.assert_allclose(chunked[key], expected, rtol=1e-8, err_msg=key)
+        # places where a density is flat are known to the square root of rounding
+        rtol = 1e-6 if key == "mode" else 1e-8
+        np.testing.assert_allclose(chunked[key], expected, rtol=rtol, atol=1e-12, err_msg=key)
     assert max(source.asked) == 2
 
 

@@ -33,6 +33,10 @@ class Transform(ABC):
         """Logarithm of T'(y), for y strictly within the bounds."""
 
     @abstractmethod
+    def log_slope(self, t: Array) -> Array:
+        """Logarithm of T'(y) at y = T⁻¹(t), finite even where y is a bound but for rounding."""
+
+    @abstractmethod
     def inside(self, y: Array) -> NDArray[np.bool_]:
         """Whether each entry lies strictly within the bounds."""
 
@@ -60,6 +64,10 @@ class Identity(Transform):
     def log_derivative(self, y: Array) -> Array:
         """Return zeros."""
         return np.zeros_like(y)
+
+    def log_slope(self, t: Array) -> Array:
+        """Return zeros."""
+        return np.zeros_like(t)
 
     def inside(self, y: Array) -> NDArray[np.bool_]:
         """Return True for every number that is finite."""
@@ -102,6 +110,10 @@ class Above(Transform):
         """Return -log(1 - exp(-(y - lower)/s))."""
         return -np.log(-np.expm1(-(y - self.lower) / self.scale))
 
+    def log_slope(self, t: Array) -> Array:
+        """Return log(1 + exp(-t/s))."""
+        return np.logaddexp(0.0, -t / self.scale)
+
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on the bound moved inside."""
         return np.where(y == self.lower, self.lower + _NUDGE * self.scale, y)
@@ -136,6 +148,10 @@ class Below(Transform):
     def log_derivative(self, y: Array) -> Array:
         """Return -log(1 - exp(-(upper - y)/s))."""
         return -np.log(-np.expm1(-(self.upper - y) / self.scale))
+
+    def log_slope(self, t: Array) -> Array:
+        """Return log(1 + exp(t/s))."""
+        return np.logaddexp(0.0, t / self.scale)
 
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on the bound moved inside."""
@@ -177,6 +193,10 @@ class Between(Transform):
         width = np.log(self.upper - self.lower)
         return width - np.log(y - self.lower) - np.log(self.upper - y)
 
+    def log_slope(self, t: Array) -> Array:
+        """Return log of (1 + exp(t))(1 + exp(-t))/(upper - lower)."""
+        return np.logaddexp(0.0, t) + np.logaddexp(0.0, -t) - np.log(self.upper - self.lower)
+
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on a bound moved inside."""
         nudge = _NUDGE * _FELT * (self.upper - self.lower)
@@ -209,6 +229,10 @@ class Columns(Transform):
     def log_derivative(self, y: Array) -> Array:
         """Return log T_i'(y_i) of each column."""
         return self._each("log_derivative", y)
+
+    def log_slope(self, t: Array) -> Array:
+        """Return log T_i'(y_i) at y_i = T_i⁻¹(t_i) of each column."""
+        return self._each("log_slope", t)
 
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on a bound of their column moved inside."""
