@@ -20,9 +20,9 @@ y = np.sin(3 * X["mover"]) + (0.05 + 0.3 * (X["shaker"] + 1)) * rng.normal(size=
 model = kcdo.ConditionalDensityOperator().fit(X, y)
 
 # %%
-# The importance of an input is how little alike the model's kernel finds two rows that differ in
-# that input alone. Straight effects, and effects on the noise, need no short scale: their
-# importance is small although they matter. So look at the densities too.
+# The importance of an input is how far predictions move when its values are shuffled among the
+# rows, from 0 to 1 (:func:`kcdo.metrics.importances`). Effects on the mean and on the spread both
+# count; inputs that say the same share what they tell. So look at the densities too.
 
 display = kcdo.ImportanceDisplay.from_estimator(model)
 display.ax_.set_xlim(0, 1.2 * max(display.importances.values()))

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 from kcdo.commands import run
 
@@ -77,3 +78,11 @@ def check_error(ending, code, parts):
     assert lines[0].startswith("Error: "), lines
     for part in parts:
         assert part in lines[0], (part, lines[0])
+
+
+def wait_until(happened, seconds=60):
+    """Wait for a process to do something that can be seen."""
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)

@@ -140,7 +140,7 @@ def test_bad_tables_are_refused_in_one_line(tmp_path, capsys):
             (fit("hollow", "--drop-missing"), 1, ["'gap'", "all 30 are missing"]),
             (fit("ragged"), 1, ["row 10", "2 fields", "the header has 3"]),
             (fit("latin"), 1, ["UTF-8"]),
-            (fit("comma"), 1, ["'speed'", "'0,5' in row 1", "decimal point"]),
+            (fit("comma"), 1, ["'speed'", "'0,5' in row 1", "--decimal ,"]),
             (fit("gzip"), 1, ["broken.csv.gz is damaged"]),
         ],
     )

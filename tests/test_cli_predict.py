@@ -8,7 +8,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +24,7 @@ from tests.command_line import (
     start,
     succeed,
     succeed_here,
+    wait_until,
 )
 
 ROWS = "flow,weather,speed\n" + "".join(
@@ -152,7 +152,8 @@ def test_bad_requests_are_refused_in_one_line(folder, tmp_path, capsys):
             (predict("header.csv"), 1, ["no rows"]),
             (predict("fog.csv", model=tmp_path / "model.kcdo"), 1, ["model.kcdo"]),
             (predict("fog.csv", model=tmp_path / "none.kcdo"), 1, ["there is no model file"]),
-            (predict("fog.csv", to=tmp_path / "out.parquet"), 2, [".csv.gz"]),
+            (predict("fog.csv", to=tmp_path / "out.parquet"), 1, ["'fog'"]),
+            (predict("fog.csv", to=tmp_path / "p.xlsx"), 2, ["p.xlsx", ".csv", ".parquet", ".gz"]),
             (predict("fog.csv", "--stats", "logpdf"), 2, ["no column 'speed'"]),
         ],
     )
@@ -215,13 +216,6 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(folder, tmp_path):
     assert result.stderr == "Interrupted.\n"
     assert old.read_text() == "precious"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.csv", "pipe.csv"]
-
-
-def wait_until(happened, seconds=60):
-    end = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux")

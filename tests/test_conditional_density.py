@@ -96,7 +96,7 @@ def test_far_from_all_data_is_the_marginal(fitted, waves):
         waves[1][:, None]
     )
     np.testing.assert_allclose(dist.pdf(grid)[0], marginal.pdf(grid[:, None]), atol=5e-3)
-    np.testing.assert_array_equal(dist.pdf(grid)[0], dist.pdf(grid)[1])
+    np.testing.assert_allclose(dist.pdf(grid)[0], dist.pdf(grid)[1], rtol=1e-10, atol=1e-14)
 
 
 def test_row_order_does_not_matter(fitted, waves):
@@ -392,6 +392,23 @@ def test_what_happens_to_the_queries_later_changes_no_answer(fitted, waves):
     np.testing.assert_array_equal(dist.mean(), expected)
 
 
+def test_what_happens_to_the_rows_later_changes_no_model():
+    """Also of densities that are made from the weights of rows, query by query."""
+    rng = np.random.default_rng(0)
+    data = rng.integers(-2, 3, (40, 1)) * 1.0, rng.normal(size=(40, 2)), rng.uniform(0.5, 2.0, 40)
+    options = dict(
+        kernel_y=kcdo.Gaussian(0.5),
+        reference=kcdo.UniformBox(-4.0, 4.0, nodes=30),
+        selection="heuristic",
+    )
+    expected = kcdo.ConditionalDensityOperator(**options).fit(*data)
+    mine = [part.copy() for part in data]
+    model = kcdo.ConditionalDensityOperator(**options).fit(*mine)
+    for part in mine:
+        part[:20] = 100.0
+    np.testing.assert_array_equal(model.predict(QUERIES), expected.predict(QUERIES))
+
+
 @pytest.mark.parametrize("selection", ["heuristic", "auto"])
 def test_a_box_nowhere_near_the_outputs_is_an_error(waves, selection):
     model = kcdo.ConditionalDensityOperator(
@@ -418,8 +435,8 @@ def test_a_box_nowhere_near_the_outputs_is_an_error(waves, selection):
 def test_output_options_that_do_not_fit_fail_before_any_work(
     monkeypatch, waves, options, selection
 ):
-    monkeypatch.setattr("kcdo.selection.ExactSystem", None)  # would fail otherwise
-    monkeypatch.setattr("kcdo.automatic.fit.mean_choices", None)
+    monkeypatch.setattr("kcdo.fitting.rules.ExactRows", None)  # would fail otherwise
+    monkeypatch.setattr("kcdo.fitting.automatic.mean_choices", None)
     with pytest.raises(ValueError):  # noqa: PT011 - each message has its own test
         kcdo.ConditionalDensityOperator(selection=selection, **options).fit(*waves)
 
@@ -480,3 +497,27 @@ print(int(status.split("VmHWM:")[1].split()[0]) * 1024)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 2 << 30
+
+
+@pytest.mark.parametrize("selection", ["heuristic", "auto"])
+@pytest.mark.parametrize("support", [None, (0.0, None)])
+def test_the_marginal_is_that_of_the_training_outputs(selection, support):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (60, 1))
+    y = np.exp(X[:, 0] + 0.3 * rng.standard_normal(60))
+    model = kcdo.ConditionalDensityOperator(selection=selection, support=support)
+    marginal = model.fit(X, pd.Series(y, name="speed")).marginal()
+    assert len(marginal) == 1
+    assert list(marginal.to_frame(["mean"])) == ["mean"]
+    levels = np.linspace(0.1, 0.9, 9)
+    np.testing.assert_allclose(marginal.quantile(levels)[0], np.quantile(y, levels), atol=0.3)
+    # no smoother than the outputs: as good a prediction of them as they are themselves
+    own = 0.5 * np.abs(y[:, None] - y).mean()
+    repeated = marginal[np.zeros(60, dtype=int)]
+    assert own <= repeated.crps(y).mean() < 1.02 * own
+
+
+def test_the_marginal_of_joint_outputs():
+    X, Y = kcdo.make_donut(6, random_state=0)
+    marginal = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y).marginal()
+    np.testing.assert_allclose(marginal.mean()[0], Y.mean(axis=0), atol=0.1)

@@ -15,6 +15,7 @@ from tests.kinds import (
     Known,
     Q,
     distribution,
+    edges,
     gauss,
     integral,
     uniforms,
@@ -177,7 +178,7 @@ def test_densities_on_a_line_integrate_to_the_cdf(name):
         if name not in UNBOUNDED:
             assert integral(batch, row, lambda y, p: p) == pytest.approx(1.0, abs=1e-6)
         one = batch.take(np.array([row]))
-        knots = one.knots()[0]
+        knots = edges(one)
         for low, high in pairwise(ends[row]):
             inner = knots[(knots > low) & (knots < high)]
             points, weights = gauss(np.concatenate([[low], inner, [high]]))
@@ -301,7 +302,7 @@ def test_crps_by_numbers(name, level):
     found = batch.crps(y)
     for row in range(Q):
         one = batch.take(np.array([row]))
-        points, weights = gauss(np.append(one.knots()[0], y[row]), 16)
+        points, weights = gauss(np.append(edges(one), y[row]), 16)
         gap = one.cdf(points[:, None])[0] - (points >= y[row])
         assert found[row] == pytest.approx(gap**2 @ weights, rel=1e-5)
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +11,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from command_line import fail_here
+from command_line import check_error, fail_together, finish, start, wait_until
 from matplotlib.figure import Figure
 from scipy.optimize import check_grad
 
 import kcdo
-from experiments import reproduce
+from experiments import command, reproduce
 from experiments.markdown import leading, markdown_table, mean_sd, spread
 from experiments.orderings import orderings
 from experiments.pages import replace_table
@@ -316,38 +317,48 @@ def test_generated_traffic_has_the_shape_of_pems_and_its_truth():
     assert np.abs(found.mean / truth[:, 0] - 1).mean() < 0.1
 
 
-def test_an_unknown_experiment_is_refused(capsys):
-    fail_here(capsys, [(["reproduce", "doughnut"], 2, ["'doughnut'", "donut, terrain, traffic"])])
+def refused(capsys, arguments, code, *parts):
+    """Run the process behind ``kcdo reproduce`` within this one; it must say one line of error."""
+    returned = command.main([str(a) for a in arguments])
+    check_error((returned, *capsys.readouterr()), code, parts)
+
+
+def test_an_unknown_experiment_is_refused(tmp_path):
+    arguments = ["reproduce", "doughnut", "--out", tmp_path / "out"]
+    fail_together([(arguments, 2, ["'doughnut'", "donut, terrain, traffic"])])
+    assert not (tmp_path / "out").exists()
     with pytest.raises(kcdo.InvalidInputError, match="no experiment 'doughnut'"):
         reproduce.reproduce("doughnut", Options(), Path(), print)
 
 
 def test_an_experiment_without_its_data_names_file_and_source(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(terrain, "fetch_mount_st_helens", _missing)
-    arguments = ["reproduce", "terrain", "--quick", "--jobs", "1", "--out", tmp_path / "out"]
-    fail_here(capsys, [(arguments, 1, ["MtSH.mat is not there"])])
+    arguments = ["terrain", "--quick", "--out", tmp_path / "out"]
+    refused(capsys, arguments, 1, "MtSH.mat is not there")
 
 
 def test_folders_that_cannot_be_are_refused_before_any_run(tmp_path, capsys):
     here, nowhere = tmp_path / "out", tmp_path / "nowhere"
     file = tmp_path / "file"
     file.touch()
-    no_data = ["reproduce", "terrain", "--data", nowhere, "--out", here]
-    not_folders = [["reproduce", "donut", "--out", out] for out in (file, file / "below")]
-    fail_here(
-        capsys,
-        [
-            (no_data, 1, ["no data folder", str(nowhere), "leave --data out"]),
-            *((arguments, 1, [f"cannot write {arguments[-1]}"]) for arguments in not_folders),
-        ],
-    )
+    no_data = ["terrain", "--data", nowhere, "--out", here]
+    refused(capsys, no_data, 1, "no data folder", str(nowhere), "leave --data out")
+    for out in (file, file / "below"):
+        refused(capsys, ["donut", "--out", out], 1, f"cannot write {out}")
     assert not here.exists()
 
 
 def test_a_folder_without_permission_is_refused(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
-    arguments = ["reproduce", "donut", "--out", tmp_path]
-    fail_here(capsys, [(arguments, 1, [f"cannot write {tmp_path}: no permission"])])
+    refused(capsys, ["donut", "--out", tmp_path], 1, f"cannot write {tmp_path}: no permission")
+
+
+def test_ctrl_c_ends_the_experiments_behind_the_command(tmp_path):
+    process = start("reproduce", "donut", "--jobs", 1, "--out", tmp_path / "out")
+    wait_until((tmp_path / "out").exists)
+    process.send_signal(signal.SIGINT)  # to the command alone: it passes it on
+    result = finish(process)
+    assert (result.returncode, result.stderr.splitlines()[-1]) == (130, "Interrupted.")
 
 
 def _missing(**options):
@@ -359,8 +370,10 @@ def test_outside_a_checkout_one_line_says_where_to_run(tmp_path):
     # the copy is not to be measured: its lines would count as missed
     unmeasured = {k: v for k, v in os.environ.items() if not k.startswith("COV")}
     environment = unmeasured | {"PYTHONPATH": str(tmp_path / "site"), "COLUMNS": "200"}
-    command = [sys.executable, "-m", "kcdo", "reproduce", "donut"]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    arguments = [sys.executable, "-m", "kcdo", "reproduce", "donut"]
+    result = subprocess.run(
+        arguments, capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
     assert (result.returncode, result.stdout) == (2, "")
     assert "runs from a checkout" in result.stderr
     assert len(result.stderr.splitlines()) == 1

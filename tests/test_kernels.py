@@ -20,10 +20,10 @@ from kcdo.kernels import (
     Kernel,
     Laplace,
     Matern,
+    Nugget,
     OnColumns,
     Periodic,
     Product,
-    Remembering,
     Sum,
     as_kernel,
     median_scales,
@@ -292,7 +292,7 @@ def test_composites_are_as_thread_safe_as_their_parts():
 
 @pytest.mark.parametrize("inner", [Gaussian(1.0), Gaussian(), Adapter(DotProduct())], ids=repr)
 def test_a_kernel_around_another_shares_its_nature(inner):
-    around = [inner.on(0), Remembering(inner, 0.3)]
+    around = [inner.on(0), Nugget(inner, 0.3)]
     if isinstance(inner, Gaussian):  # foreign kernels have no integral
         around.append(DensityKernel(inner, 1))
     for kernel in around:

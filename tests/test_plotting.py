@@ -213,7 +213,9 @@ def test_labels_of_rows_name_what_differs():
 
 
 def test_inputs_that_are_no_table_are_refused():
-    with pytest.raises(InvalidInputError, match=r"a table of inputs, \(N, p\); got shape \(3,\)"):
+    with pytest.raises(
+        InvalidInputError, match=r"a table of inputs, one row per observation; got shape \(3,\)"
+    ):
         kcdo.DensityHeatmapDisplay.from_estimator(Truth(), np.zeros(3))
 
 
@@ -304,7 +306,7 @@ def test_calibration_draws_the_metrics():
     dist, y = made(q=400)
     display = kcdo.CalibrationDisplay.from_distribution(dist, y)
     heights, edges = np.histogram(kcdo.metrics.pit_values(dist, y), 20, (0, 1), density=True)
-    np.testing.assert_allclose(display.histogram_, [heights])
+    np.testing.assert_allclose(20 * display.histograms_[0].shares, heights)
     stairs = display.ax_[0].patches[-1].get_data()
     np.testing.assert_allclose(stairs.values, heights)
     np.testing.assert_allclose(stairs.edges, edges)
@@ -317,13 +319,18 @@ def test_calibration_draws_the_metrics():
 def test_the_band_holds_the_truth_and_not_a_wrong_model():
     dist, y = made(q=1000, seed=1)
     wrong = GaussianTruth(dist.mean(), 2.0 * dist.std())
-    outside = []
+    outside, verdicts = [], []
     for one in (dist, wrong):
         display = kcdo.CalibrationDisplay.from_distribution(one, y)
-        low, high = display._band(display.levels)
-        shares = display.coverage[:, 0]
-        outside.append(np.mean((shares < low) | (shares > high)))
-    assert outside[0] < 0.2
+        test = display.tests_[0]
+        band = display.ax_[1].collections[0].get_paths()[0].vertices  # as it is drawn
+        for level, low, high in zip(test.levels, test.low, test.high, strict=True):
+            ends = band[np.isclose(band[:, 0], level), 1]
+            np.testing.assert_allclose([ends.min(), ends.max()], [low, high])
+        outside.append(np.mean(test.below | test.above))
+        verdicts = [test.verdict, *verdicts]
+    assert verdicts == ["too wide", "calibrated"]
+    assert outside[0] == 0.0
     assert outside[1] > 0.9
 
 
@@ -333,7 +340,7 @@ def test_calibration_of_several_outputs_by_name():
     lines = display.ax_[1].lines[1:]
     assert [line.get_label() for line in lines] == ["u", "v"]
     assert len({line.get_linestyle() for line in lines}) == 2  # not told apart by colour alone
-    assert display.histogram_.shape == (2, 5)
+    assert [len(test.shares) for test in display.histograms_] == [5, 5]
 
 
 def test_calibration_with_weights():
@@ -341,9 +348,11 @@ def test_calibration_with_weights():
     weights = np.repeat([0.0, 3.0], 100)
     display = kcdo.CalibrationDisplay.from_distribution(dist, y, sample_weight=weights)
     half = kcdo.CalibrationDisplay.from_distribution(dist[100:], y[100:])
-    np.testing.assert_allclose(display.histogram_, half.histogram_)
-    np.testing.assert_allclose(display.coverage, half.coverage)
-    np.testing.assert_allclose(display._band(display.levels), half._band(half.levels))
+    for name in ("coverage", "low", "high"):
+        np.testing.assert_allclose(getattr(display.tests_[0], name), getattr(half.tests_[0], name))
+    for name in ("shares", "low", "high"):
+        pair = [getattr(d.histograms_[0], name) for d in (display, half)]
+        np.testing.assert_allclose(*pair)
 
 
 def test_calibration_of_a_fitted_model_into_given_axes():
@@ -353,7 +362,7 @@ def test_calibration_of_a_fitted_model_into_given_axes():
     display = kcdo.CalibrationDisplay.from_estimator(model, X, y, ax=axes)
     assert display.figure_ is figure
     assert display.output_names == ["speed"]
-    np.testing.assert_allclose(display.plot(bins=4).histogram_.sum(), 4.0)
+    assert len(display.plot(bins=4).histograms_[0].shares) == 4
 
 
 def test_calibration_needs_a_pair_of_axes():
@@ -397,6 +406,13 @@ def test_only_the_most_important_inputs_are_drawn():
     assert len(display.bars_) == 30
     assert display.bars_[0].get_width() == 0.98
     assert display.ax_.get_title() == "20 less important inputs are not shown"
+
+
+def test_importances_of_given_rows():
+    X, y = table()
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, y)
+    display = kcdo.ImportanceDisplay.from_estimator(model, X)
+    assert display.importances == kcdo.metrics.importances(model, X)
 
 
 def test_importance_errors():

@@ -3,6 +3,8 @@
 import base64
 import json
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
@@ -12,15 +14,18 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
 
 import kcdo
-from kcdo.errors import InvalidInputError, SignedDensityError
+from kcdo.errors import InvalidInputError, MissingExtraError, SignedDensityError
 from kcdo.reports import write_report
 from kcdo.reports.accuracy import Accuracy, OutputAccuracy, measure_accuracy
 from kcdo.reports.columns import Column
-from kcdo.reports.inputs import controls, importance
+from kcdo.reports.inputs import controls
+from kcdo.reports.rendering import _environment
 from kcdo.reports.sections import accuracy_section
+from kcdo.reports.shown import MeasuredRows
 from kcdo.reports.text import number, script_json, split_unit
 
 ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -182,7 +187,7 @@ def test_the_curves_are_those_of_the_model(page, fitted):
 def test_several_outputs_have_marginals_and_two_a_joint_density(tmp_path):
     model, X, Y = small_model(d=2)
     made = Page(model.report(tmp_path / "r.html", X, Y))
-    assert [o["label"] for o in made.explorer["outputs"]] == ["y1", "y2"]
+    assert [o["label"] for o in made.explorer["outputs"]] == ["y0", "y1"]
     side = made.explorer["joint"]["side"]
     images = np.frombuffer(base64.b64decode(made.explorer["joint"]["images"]), np.uint8)
     images = images.reshape(-1, side, side)
@@ -192,7 +197,7 @@ def test_several_outputs_have_marginals_and_two_a_joint_density(tmp_path):
     grid, densities, _ = made.unpack(0)
     coarse = np.interp(np.linspace(grid[0], grid[-1], side), grid, densities[0])
     np.testing.assert_allclose(first, coarse / coarse.sum(), atol=0.01)
-    assert "Calibration of y2" in made.text
+    assert "Calibration of y1" in made.text
 
 
 def test_three_outputs_have_no_joint_density(tmp_path):
@@ -215,6 +220,11 @@ def test_it_says_which_rows_the_accuracy_is_of(tmp_path, held_out, n, words):
     model, X, Y = small_model()
     made = Page(model.report(tmp_path / "r.html", X[:n], Y[:n, 0], held_out=held_out))
     assert re.search(words, made.text)
+    kind = {True: "held-out", False: "training"}.get(held_out, "training" if n == 120 else "given")
+    cards = re.findall(r"<div><dt>.*?</dd></div>", made.source, flags=re.DOTALL)[:4]
+    assert all(f'<p class="on">{n} {kind} rows</p>' in card for card in cards)
+    assert f"(On {n} {kind} rows.)" in made.text  # beside the calibration
+    assert f"from 0 to 1; measured on {kind} rows" in made.text
 
 
 def test_without_outputs_there_is_no_accuracy(tmp_path):
@@ -265,9 +275,9 @@ def test_arrays_with_categories_and_constant_columns(tmp_path):
     kernel = kcdo.Categorical().on(0) * kcdo.Gaussian().on([1, 2])
     model = kcdo.ConditionalDensityOperator(kernel, selection="heuristic").fit(X, y)
     made = Page(model.report(tmp_path / "r.html", X, y))
-    assert made.input("x1")["kind"] == "select"
-    assert made.input("x2")["kind"] == "fixed"
-    assert made.input("x2")["texts"] == ["7.5"]
+    assert made.input("x0")["kind"] == "select"
+    assert made.input("x1")["kind"] == "fixed"
+    assert made.input("x1")["texts"] == ["7.5"]
 
 
 def test_nullable_columns_and_numbers_as_text(tmp_path):
@@ -390,7 +400,7 @@ def test_errors_say_what_to_do(tmp_path):
         "Y has 2 columns, but the model predicts 1": (path, X, np.hstack([Y, Y])),
         "no row of X is without missing values": (path, np.full_like(X, np.nan), Y[:, 0]),
         "no row of X and Y is without missing": (path, X, np.full(120, np.nan)),
-        "column 'x1' is not numeric": (path, np.full((3, 2), "a", dtype=object), Y[:3, 0]),
+        "column 'x0' is not numeric": (path, np.full((3, 2), "a", dtype=object), Y[:3, 0]),
     }
     for words, arguments in cases.items():
         with pytest.raises(InvalidInputError, match=words):
@@ -398,6 +408,23 @@ def test_errors_say_what_to_do(tmp_path):
     with pytest.raises(InvalidInputError, match="1 outputs, 2 names"):
         model.report(path, X, Y[:, 0], output_names=["a", "b"])
     assert not path.exists()
+
+
+def test_without_jinja2_it_says_which_extra_to_install(tmp_path, monkeypatch):
+    model, X, Y = small_model()
+    path = tmp_path / "r.html"
+    _environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    for write in (model.report, lambda *arguments: write_report(model, *arguments)):
+        with pytest.raises(MissingExtraError, match=r"Reports need an extra: .*kcdo\[report\]"):
+            write(path, X, Y[:, 0])
+    assert not path.exists()
+
+
+def test_models_and_reports_are_imported_without_jinja2():
+    code = "import sys, kcdo.estimators, kcdo.reports; print('jinja2' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"
 
 
 def test_signed_densities_have_no_report(tmp_path):
@@ -446,37 +473,33 @@ def test_controls_take_usual_values_in_few_combinations(values, whole, limit):
         assert not whole or np.all(c.values == np.round(c.values))
 
 
-def test_importances_of_the_fit_are_used_where_there_are_any():
-    columns = [Column(name, "number", np.arange(9.0)) for name in "ab"]
-    model = SimpleNamespace(report_=SimpleNamespace(importances={"a": 3.0, "b": 1.0}))
-    shares, _ = importance(model, None, columns)
-    np.testing.assert_allclose(shares, [0.75, 0.25])
+def test_importances_are_those_of_the_one_definition(tmp_path):
+    model, X, Y = small_model(p=2)
+    wanted = kcdo.metrics.importances(model, X)
+    made = Page(model.report(tmp_path / "r.html", X, Y[:, 0], held_out=True))
+    shown = dict(
+        re.findall(r'<th scope="row">(x\d)</th><td class="share">.*?>([\d.]+)<', made.source)
+    )
+    assert shown == {name: f"{value:.2f}" for name, value in wanted.items()}
+    assert "when this input alone is shuffled, from 0 to 1; measured on held-out rows" in made.text
 
 
 def test_an_automatic_fit_shows_its_weights_and_importances(tmp_path):
     model, X, Y = small_model(p=2, n=40, selection="auto")
     made = Page(model.report(tmp_path / "r.html", X, Y[:, 0]))
-    assert "Importance: as the fit measured it" in made.text
+    for name, value in model.report_.importances.items():
+        line = rf'<th scope="row">x{name}</th><td class="share">.*?>{value:.2f}<'
+        assert re.search(line, made.source)
+    assert "from 0 to 1; measured on training rows" in made.text
     assert re.search(r"Weights of the forms plain \d+%, location scale \d+%", made.text)
-    assert "Held-out loss" in made.text
+    assert "Loss on training rows, each held out" in made.text
     assert "the model gives density 0" not in made.text  # heavy tails foresee everything
-
-
-def test_sensitivity_finds_inputs_that_move_only_the_spread():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 1, (400, 2))
-    y = (0.1 + 2 * X[:, 1]) * rng.standard_normal(400)
-    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, y)
-    columns = [Column(f"x{i}", "number", X[:, i]) for i in range(2)]
-    shares, _ = importance(model, X, columns)
-    assert shares[1] > 0.7
-    assert shares.sum() == pytest.approx(1.0)
 
 
 def test_accuracy_agrees_with_definitions():
     model, X, Y = small_model(n=150)
     dist = model.conditional(X)
-    found = measure_accuracy(dist, Y, flat=True).outputs[0]
+    found = measure_accuracy(dist, Y, True, model.marginal()).outputs[0]
     inside = dist.interval(0.8)
     held = np.mean((inside[:, 0] <= Y[:, 0]) & (Y[:, 0] <= inside[:, 1]))
     assert found.coverage(0.8) == pytest.approx(held)
@@ -485,31 +508,69 @@ def test_accuracy_agrees_with_definitions():
     other = dist.sample(4000, random_state=1)
     crps = np.abs(draws - Y).mean(axis=1) - 0.5 * np.abs(draws - other).mean(axis=1)
     assert found.crps == pytest.approx(crps.mean(), rel=0.02)
-    gaps = np.abs(Y - Y.T)
-    assert found.crps_without_inputs == pytest.approx(0.5 * gaps.mean())
     assert found.crps < found.crps_without_inputs
 
 
-@pytest.mark.parametrize(
-    ("pit", "words"),
-    [
-        (np.linspace(0, 1, 501), "hold as many rows as they promise"),
-        (np.linspace(0.3, 0.7, 501), "too wide"),
-        (np.r_[np.linspace(0, 0.1, 250), np.linspace(0.9, 1, 250)], "too narrow"),
-        (np.r_[np.full(300, 0.15), np.full(200, 0.9)], "Some intervals hold more"),
-    ],
-)
-def test_the_verdict_on_calibration(pit, words):
+def test_the_score_without_inputs_is_that_of_the_training_outputs():
+    """Test rows of one region alone would make a marginal that no one could have predicted."""
+    model, X, Y = small_model(n=400)
+    rows = X[:, 0] > 1
+    dist = model.conditional(X[rows])
+    found = measure_accuracy(dist, Y[rows], True, model.marginal()).outputs[0]
+    distances = np.abs(Y[rows] - Y[:, 0]).mean(axis=1)
+    spread = 0.5 * np.abs(Y - Y.T).mean()
+    assert found.crps_without_inputs == pytest.approx((distances - spread).mean(), rel=0.05)
+    own = 0.5 * np.abs(Y[rows] - Y[rows].T).mean()
+    assert found.crps_without_inputs > 2 * own
+
+
+PITS = [
+    (np.linspace(0, 1, 501), "hold as many rows as they promise"),
+    (np.linspace(0.3, 0.7, 501), "too wide"),
+    (np.r_[np.linspace(0, 0.1, 250), np.linspace(0.9, 1, 250)], "too narrow"),
+    (np.r_[np.full(300, 0.15), np.full(200, 0.9)], "Some intervals hold more"),
+]
+
+
+def calibration_of(pit):
     found = OutputAccuracy(1.0, 2.0, 1.0, pit, (1.0,) * 4)
+    rows = MeasuredRows("given", len(pit), "")
     column = Column("y", "number", pit)
-    assert words in accuracy_section(Accuracy(len(pit), -1.0, 0, (found,)), [column], "")
+    return accuracy_section(Accuracy(len(pit), -1.0, 0, (found,)), [column], rows)["outputs"][0]
+
+
+@pytest.mark.parametrize(("pit", "words"), PITS)
+def test_the_verdict_on_calibration(pit, words):
+    assert words in calibration_of(pit)["verdict"]
+
+
+def corners(path):
+    return np.array([[float(v) for v in p.split(",")] for p in path.strip("MZ").split("L")])
+
+
+@given(st.integers(20, 400), st.floats(0.5, 2.0), st.integers(0, 99))
+def test_the_verdict_is_what_the_picture_shows(n, width, seed):
+    """The curve as drawn is inside the band as drawn if and only if the sentence says so."""
+    pit = norm.cdf(width * np.random.default_rng(seed).standard_normal(n))
+    said = calibration_of(pit)
+    curve, band = corners(said["calibration"].curve), corners(said["calibration"].band)
+    upper, lower = band[: len(curve)], band[len(curve) :][::-1]
+    rounding = 0.11  # pixels
+    inside = (curve[:, 1] >= upper[:, 1] - rounding) & (curve[:, 1] <= lower[:, 1] + rounding)
+    assert inside.all() == ("hold as many rows" in said["verdict"])
+    tops = np.array([bar.y for bar in said["pit"].bars])
+    grey = corners(said["pit"].band)[:, 1]
+    outside = (tops < grey.min() - rounding) | (tops > grey.max() + rounding)
+    assert outside.any() == ("outside its band" in said["pit_verdict"])
+    for i in np.flatnonzero(outside):
+        assert f"{i / 10:g} to {(i + 1) / 10:g} (" in said["pit_verdict"]
 
 
 def test_impossible_rows_are_counted(tmp_path):
     model, X, Y = small_model()
     far = Y[:, 0].copy()
     far[:3] = 1e6
-    accuracy = measure_accuracy(model.conditional(X), far[:, None], flat=True)
+    accuracy = measure_accuracy(model.conditional(X), far[:, None], True, model.marginal())
     assert accuracy.n_impossible == 3
     assert np.isfinite(accuracy.log_score)
     made = Page(model.report(tmp_path / "r.html", X, far))

@@ -176,7 +176,7 @@ def test_two_outputs_share_the_controls(browser, joint_report):
         "output.value = '1'; output.dispatchEvent(new Event('change'));}"
     )
     assert curve(browser) != before
-    assert "y2" in words(browser, "#threshold-label")
+    assert "y1" in words(browser, "#threshold-label")
 
 
 def test_everything_that_can_be_changed_has_a_name_and_a_visible_focus(browser, report):

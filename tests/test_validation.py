@@ -24,7 +24,7 @@ def spoiled(values, place, value):
     [
         (spoiled(X, (3, 1), np.nan), Y, "X contains NaN in column 1, 1 of 40 rows"),
         (spoiled(X, (3, 0), np.inf), Y, "X contains infinity .* column 0"),
-        (X, spoiled(Y, 5, np.nan), "Y contains NaN in column 0"),
+        (X, spoiled(Y, 5, np.nan), "Y contains NaN in 1 of 40 rows"),
         (X, spoiled(Y, 5, -np.inf), "Y contains infinity"),
         (X, Y[:-1], "inconsistent numbers of samples: 40 and 39"),
         (X[:1], Y[:1], "1 sample"),
@@ -48,6 +48,53 @@ def test_nan_in_a_frame_names_the_column():
     frame = pd.DataFrame({"flow": X[:, 0], "hour": spoiled(X[:, 1], 2, np.nan)})
     with pytest.raises(ValueError, match="NaN in column 'hour'"):
         kcdo.ConditionalDensityOperator(selection="heuristic").fit(frame, Y)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_outputs_in_a_series_are_called_by_its_name(kind):
+    for value, message in ((np.inf, "infinity .* column 'speed', 1 of 40"), (np.nan, "NaN in .*")):
+        target = frames(kind, speed=spoiled(Y, 5, value))["speed"]
+        with pytest.raises(ValueError, match=message):
+            kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, target)
+    towns = frames(kind, town=["here", "there"] * 20)["town"]
+    with pytest.raises(ValueError, match=r"'town' of Y is not numeric .*'here'.* 0 and 1"):
+        kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, towns)
+
+
+def moments():
+    days = pd.date_range("2024-01-01", periods=40)
+    yield days
+    yield days.tz_localize("UTC")
+    yield days.to_period("D")
+    yield days - days[0]
+    yield pd.Series([day.date() for day in days], dtype=object)
+
+
+@pytest.mark.parametrize("when", list(moments()), ids=lambda when: str(when.dtype))
+def test_dates_are_refused_by_name(when):
+    model = kcdo.ConditionalDensityOperator(selection="heuristic")
+    with pytest.raises(ValueError, match=r"'when' of X holds dates or times.* make numbers"):
+        model.fit(pd.DataFrame({"x": X[:, 0], "when": when}), Y)
+    with pytest.raises(ValueError, match="'when' of Y holds dates or times"):
+        model.fit(X, pd.Series(when, name="when"))
+
+
+def test_dates_in_arrays_and_polars_frames_are_refused():
+    days = np.arange("2024-01-01", "2024-02-10", dtype="datetime64[D]")
+    model = kcdo.ConditionalDensityOperator(selection="heuristic")
+    with pytest.raises(ValueError, match="column 0 of X holds dates or times, such as 2024-01-01"):
+        model.fit(days[:, None], Y)
+    with pytest.raises(ValueError, match="'when' of X holds dates"):
+        model.fit(pl.DataFrame({"x": X[:, 0], "when": days}), Y)
+
+
+def test_misplaced_columns_are_not_blamed_for_their_values():
+    frame = pd.DataFrame({"x": X[:, 0], "town": pd.Categorical(["here", "there"] * 20)})
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(frame, Y)
+    with pytest.raises(ValueError, match="same order as they were in fit"):
+        model.predict(frame[["town", "x"]])
+    with pytest.raises(ValueError, match="now missing:\n- town"):
+        model.predict(frame[["x"]])
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kcdo
-from kcdo.automatic.problem import Problem
 from kcdo.errors import InvalidInputError, InvalidTypeError
+from kcdo.fitting import ModelSpec
+from kcdo.fitting.families import families
+from kcdo.fitting.problem import Problem
 from kcdo.kernels import (
     Automatic,
     Categorical,
     FreeScales,
     Gaussian,
     Matern,
+    Nugget,
     Periodic,
-    Remembering,
     Warped,
     after_warps,
     cross_gram,
@@ -27,9 +29,8 @@ from kcdo.kernels import (
     without_warps,
 )
 from kcdo.reports.sections import _scales
-from kcdo.selection import Wishes
+from kcdo.rows import Rows
 from kcdo.systems import NearestRows, has_metric
-from kcdo.tuning import Rows, families
 from tests.differences import assert_gradient
 
 INNER = Matern((0.5, 2.0), smoothness=1.5)
@@ -84,7 +85,7 @@ def test_long_tails_are_drawn_in_and_others_are_not():
     found = warped(Automatic(), X)
     assert found.columns == (1, 2)
     assert found.origins == (long.min(), -long.min())
-    drawn = found.flat(X)
+    drawn = found.inner_rows(X)
     for j in (1, 2):
         spread = np.ptp(X[:, j]) / X[:, j].std(), np.ptp(drawn[:, j]) / drawn[:, j].std()
         assert spread[1] < 0.6 * spread[0]
@@ -104,8 +105,8 @@ def test_only_automatic_parts_are_warped():
     made = families(found)
     assert len(made) == 5
     assert all(isinstance(each.kernels[0].kernel, Warped) for each in made)
-    remembering = warped(Remembering(Automatic(), 0.2), X[:, 1:2])
-    assert isinstance(remembering.kernel, Warped)
+    inside = warped(Nugget(Automatic(), 0.2), X[:, 1:2])
+    assert isinstance(inside.kernel, Warped)
 
 
 def test_a_report_says_which_scales_are_of_drawn_in_columns():
@@ -120,12 +121,10 @@ def test_a_report_says_which_scales_are_of_drawn_in_columns():
 
 def test_some_rows_have_the_variants_of_all():
     X = np.exp(1.5 * np.random.default_rng(0).normal(size=(200, 1)))
-    wishes, rows = Wishes(kernel_x=Automatic()), Rows(X, X, np.ones(200))
-    problem = Problem(
-        *(wishes, rows, kcdo.Exact(), kcdo.Combination(), "project", np.zeros(1)),
-        drawn_in=warped(Automatic(), X),
-    )
-    some = replace(problem, rows=rows.sample(50, 0))
+    even = np.linspace(0.0, 1.0, 50)[:, None]
+    problem = Problem.of(ModelSpec(Automatic()), Rows(X, X, np.ones(200)))
+    assert problem.warped_kernel == warped(Automatic(), X)
+    some = replace(problem, rows=problem.rows.sample(50, 0))
     for each in problem.templates:
         for template in each:
             first, other = problem.variants(template)
@@ -133,7 +132,7 @@ def test_some_rows_have_the_variants_of_all():
             assert isinstance(first, Warped) != isinstance(other, Warped)
             assert some.variants(template) == [first, other]
     assert problem.variants(Gaussian(3.0)) == [Gaussian(3.0)]
-    assert len(replace(problem, drawn_in=None).templates) == 1
+    assert len(Problem.of(ModelSpec(Automatic()), Rows(even, even, np.ones(50))).templates) == 1
 
 
 def test_columns_of_ties_have_no_tail():
@@ -165,13 +164,13 @@ def test_median_scales_are_those_of_drawn_in_inputs():
     found = with_median_scales(template, X)
     assert found.kernel == with_median_scales(Gaussian(), flat(X))
     assert without_warps(found) == found.kernel
-    np.testing.assert_array_equal(after_warps(found, X), found.flat(X))
+    np.testing.assert_array_equal(after_warps(found, X), found.inner_rows(X))
 
 
 def test_near_rows_are_near_after_warps():
     X = inputs(80)
-    near = NearestRows(KERNEL, X, np.ones(80), 1e-3, neighbours=9)
-    same = NearestRows(INNER, flat(X), np.ones(80), 1e-3, neighbours=9)
+    near = NearestRows(KERNEL, X, np.ones(80), neighbours=9).factor(1e-3)
+    same = NearestRows(INNER, flat(X), np.ones(80), neighbours=9).factor(1e-3)
     queries = inputs(5, 3)
     np.testing.assert_allclose(
         near.section(queries).toarray(), same.section(flat(queries)).toarray(), rtol=1e-9
@@ -206,14 +205,15 @@ def test_the_default_draws_in_what_is_better_drawn_in():
     X = np.exp(2.0 * rng.normal(size=(250, 1)))
     Y = np.sin(np.log(X[:, 0])) + 0.1 * rng.normal(size=250)
     model = kcdo.ConditionalDensityOperator().fit(X[:150], Y[:150])
-    assert isinstance(without_remembering(model.report_.kernel_x), Warped)
+    assert isinstance(without_nugget(model.report_.kernel_x), Warped)
     error = model.predict(X[150:]) - np.sin(np.log(X[150:, 0]))
     assert np.abs(error).mean() < 0.06
     X = rng.exponential(4.0, size=(250, 1))
     waves = kcdo.ConditionalDensityOperator().fit(X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=250))
     assert isinstance(warped(Automatic(), X), Warped)  # it could have been
-    assert not isinstance(without_remembering(waves._chosen.location.kernel), Warped)
+    located = waves._parameters.components[1]
+    assert not isinstance(without_nugget(located.location.kernel), Warped)
 
 
-def without_remembering(kernel):
-    return kernel.kernel if isinstance(kernel, Remembering) else kernel
+def without_nugget(kernel):
+    return kernel.kernel if isinstance(kernel, Nugget) else kernel

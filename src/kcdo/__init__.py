@@ -1,234 +1,49 @@
 """kcdo: conditional densities as kernel operators.
 
-Names are loaded when first used, so that ``import kcdo`` and ``kcdo --help`` are instant.
+Names are loaded when first used, so that ``import kcdo`` and ``kcdo --help`` are instant. Which
+names there are, and in which module, is written once, in ``__init__.pyi`` beside this file.
 """
 
+import warnings
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
-from kcdo._version import __version__
+from kcdo._version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from kcdo import metrics
-    from kcdo.combination import Combination
-    from kcdo.conformal import (
-        ConformalPrediction,
-        ConformalPredictor,
-        ConformalRegion,
-        conformalize,
-    )
-    from kcdo.datasets import Donut, make_donut
-    from kcdo.distributions import ConditionalDistribution, HighestDensityRegion
-    from kcdo.embeddings import GaussianEmbedding, MeanEmbedding, SampleEmbedding, mmd
-    from kcdo.errors import (
-        AccuracyWarning,
-        DataNotFoundError,
-        DiscreteOutputWarning,
-        InvalidInputError,
-        InvalidTypeError,
-        KcdoError,
-        KcdoWarning,
-        MissingExtraError,
-        ModelFileError,
-        NotEnoughMemoryError,
-        SignedDensityError,
-        SupportWarning,
-    )
-    from kcdo.estimators import (
-        ConditionalDensityOperator,
-        ConditionalMeanOperator,
-        DensityReconstruction,
-        FitReport,
-        ReconstructedDensity,
-        load,
-        reconstruct,
-    )
-    from kcdo.inputs import GaussianInput, SampleInput
-    from kcdo.kernels import (
-        Adapter,
-        Automatic,
-        Categorical,
-        DensityKernel,
-        Gaussian,
-        Kernel,
-        Laplace,
-        Matern,
-        Periodic,
-        Product,
-        Remembering,
-        Sum,
-        Warped,
-        with_median_scales,
-    )
-    from kcdo.linalg import IteratedTikhonov, PrintedForm, SpectralCutoff, Tikhonov
-    from kcdo.measures import QuasiRandomBox, Sample, UniformBox
-    from kcdo.plotting import (
-        CalibrationDisplay,
-        DensityHeatmapDisplay,
-        ImportanceDisplay,
-        JointDensityDisplay,
-        ReportDisplay,
-        RidgelineDisplay,
-        plot_distribution,
-    )
-    from kcdo.regularisation import (
-        CorrectedScheme,
-        PowerScheme,
-        PrintedScheme,
-        finite_sample_bound,
-    )
-    from kcdo.reports import write_report
-    from kcdo.systems import Exact, Iterative, Nystrom
-
-_HOMES = {
-    "combination": ("Combination",),
-    "conformal": ("ConformalPrediction", "ConformalPredictor", "ConformalRegion", "conformalize"),
-    "datasets": ("Donut", "make_donut"),
-    "distributions": ("ConditionalDistribution", "HighestDensityRegion"),
-    "embeddings": ("GaussianEmbedding", "MeanEmbedding", "SampleEmbedding", "mmd"),
-    "errors": (
-        "AccuracyWarning",
-        "DataNotFoundError",
-        "DiscreteOutputWarning",
-        "InvalidInputError",
-        "InvalidTypeError",
-        "KcdoError",
-        "KcdoWarning",
-        "MissingExtraError",
-        "ModelFileError",
-        "NotEnoughMemoryError",
-        "SignedDensityError",
-        "SupportWarning",
-    ),
-    "estimators": (
-        "ConditionalDensityOperator",
-        "ConditionalMeanOperator",
-        "DensityReconstruction",
-        "FitReport",
-        "ReconstructedDensity",
-        "load",
-        "reconstruct",
-    ),
-    "inputs": ("GaussianInput", "SampleInput"),
-    "kernels": (
-        "Adapter",
-        "Automatic",
-        "Categorical",
-        "DensityKernel",
-        "Gaussian",
-        "Kernel",
-        "Laplace",
-        "Matern",
-        "Periodic",
-        "Product",
-        "Remembering",
-        "Sum",
-        "Warped",
-        "with_median_scales",
-    ),
-    "linalg": ("IteratedTikhonov", "PrintedForm", "SpectralCutoff", "Tikhonov"),
-    "measures": ("QuasiRandomBox", "Sample", "UniformBox"),
-    "metrics": (),  # used through the module: kcdo.metrics.crps
-    "plotting": (
-        "CalibrationDisplay",
-        "DensityHeatmapDisplay",
-        "ImportanceDisplay",
-        "JointDensityDisplay",
-        "ReportDisplay",
-        "RidgelineDisplay",
-        "plot_distribution",
-    ),
-    "reports": ("write_report",),
-    "systems": ("Exact", "Iterative", "Nystrom"),
-    "regularisation": ("CorrectedScheme", "PowerScheme", "PrintedScheme", "finite_sample_bound"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-__all__ = [
-    "AccuracyWarning",
-    "Adapter",
-    "Automatic",
-    "CalibrationDisplay",
-    "Categorical",
-    "Combination",
-    "ConditionalDensityOperator",
-    "ConditionalDistribution",
-    "ConditionalMeanOperator",
-    "ConformalPrediction",
-    "ConformalPredictor",
-    "ConformalRegion",
-    "CorrectedScheme",
-    "DataNotFoundError",
-    "DensityHeatmapDisplay",
-    "DensityKernel",
-    "DensityReconstruction",
-    "DiscreteOutputWarning",
-    "Donut",
-    "Exact",
-    "FitReport",
-    "Gaussian",
-    "GaussianEmbedding",
-    "GaussianInput",
-    "HighestDensityRegion",
-    "ImportanceDisplay",
-    "InvalidInputError",
-    "InvalidTypeError",
-    "IteratedTikhonov",
-    "Iterative",
-    "JointDensityDisplay",
-    "KcdoError",
-    "KcdoWarning",
-    "Kernel",
-    "Laplace",
-    "Matern",
-    "MeanEmbedding",
-    "MissingExtraError",
-    "ModelFileError",
-    "NotEnoughMemoryError",
-    "Nystrom",
-    "Periodic",
-    "PowerScheme",
-    "PrintedForm",
-    "PrintedScheme",
-    "Product",
-    "QuasiRandomBox",
-    "ReconstructedDensity",
-    "Remembering",
-    "ReportDisplay",
-    "RidgelineDisplay",
-    "Sample",
-    "SampleEmbedding",
-    "SampleInput",
-    "SignedDensityError",
-    "SpectralCutoff",
-    "Sum",
-    "SupportWarning",
-    "Tikhonov",
-    "UniformBox",
-    "Warped",
-    "__version__",
-    "conformalize",
-    "finite_sample_bound",
-    "load",
-    "make_donut",
-    "metrics",
-    "mmd",
-    "plot_distribution",
-    "reconstruct",
-    "with_median_scales",
-    "write_report",
-]
+# Old names, kept for a while: {"Old": "New"}. Using one warns and gives the new one.
+_RENAMED = {"Remembering": "Nugget"}
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return import_module(f"kcdo.{name}")
-    if name not in _HOME_OF:
+@cache
+def _homes() -> dict[str, str]:
+    """Return the module of each public name, from the lines of ``__init__.pyi``."""
+    # by the loader, which reads packages inside of zip files too
+    lines = __spec__.loader.get_data(f"{__file__.removesuffix('c')}i").decode().splitlines()
+    words = [line.split() for line in lines if line.startswith("from ")]
+    return {name: home for _, home, _, name, *_ in words}
+
+
+def __getattr__(name: str) -> object:
+    if name == "__all__":  # what ``from kcdo import *`` asks for
+        return __dir__()
+    if name in _RENAMED:
+        return _renamed(name)
+    homes = _homes()
+    if f"kcdo.{name}" in homes.values() or homes.get(name) == "kcdo":
+        return import_module(f"kcdo.{name}")  # a module, as in kcdo.metrics.crps
+    if name not in homes:
         raise AttributeError(f"module 'kcdo' has no attribute {name!r}")
-    value = getattr(import_module(f"kcdo.{_HOME_OF[name]}"), name)
+    value = getattr(import_module(homes[name]), name)
     globals()[name] = value
     return value
 
 
+def _renamed(name: str) -> object:
+    new = _RENAMED[name]
+    message = f"kcdo.{name} is now called kcdo.{new}; the old name will be removed."
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
+    return __getattr__(new)
+
+
 def __dir__() -> list[str]:
-    return __all__
+    return sorted(_homes())

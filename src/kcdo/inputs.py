@@ -64,6 +64,18 @@ class GaussianInput:
         cov = self.cov[:, c] if self.diagonal else self.cov[:, c[:, None], c[None, :]]
         return GaussianInput._make(self.mean[:, c], cov, self.n_points)
 
+    def independent(self, groups: Sequence[Sequence[int]]) -> bool:
+        """Whether groups of columns have no column in common and are independent of one another."""
+        group_of = np.full(self.mean.shape[1], -1)
+        for number, columns in enumerate(groups):
+            if np.any(group_of[columns] >= 0):
+                return False
+            group_of[columns] = number
+        if self.diagonal:
+            return True
+        across = group_of[:, None] != group_of[None, :]
+        return not np.any(self.cov[:, across])
+
     def __getitem__(self, rows: slice | NDArray[np.integer]) -> "GaussianInput":
         return GaussianInput._make(self.mean[rows], self.cov[rows], self.n_points)
 
@@ -143,6 +155,23 @@ class Expectation:
 
     values: Array
     error: float
+
+    def scaled(self, factor: float) -> "Expectation":
+        """Return the expectation of a kernel times a positive factor."""
+        return Expectation(factor * self.values, factor * self.error)
+
+    def plus(self, other: "Expectation") -> "Expectation":
+        """Return the expectation of a sum of kernels; its error is at most that of both."""
+        return Expectation(self.values + other.values, self.error + other.error)
+
+    def times(self, other: "Expectation") -> "Expectation":
+        """Return the expectation of a product of kernels of independent columns.
+
+        Its error is bounded by |ab - a'b'| <= |a| δb + |b| δa + δa δb.
+        """
+        largest, others = (float(np.abs(each.values).max()) for each in (self, other))
+        error = largest * other.error + others * self.error + self.error * other.error
+        return Expectation(self.values * other.values, error)
 
 
 def _finite(values: ArrayLike, name: str) -> Array:

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_array, csr_matrix, issparse
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
@@ -29,6 +29,7 @@ from kcdo.parallel import run_threaded, thread_count
 
 _BLOCK_ELEMENTS = 1 << 23
 _GAUSSIAN_REACH = 8.4  # scales after which exp(-t²/2) is below 1e-15
+_SPARSE_QUERIES = 64  # whose few observations are embedded at a time
 _LARGEST_FACTOR = 8192  # nodes of a grid up to which a dense factor beats FFT products
 
 
@@ -124,12 +125,15 @@ class Reconstruction:
         starts = np.arange(len(Y) + 1, dtype=np.int32) * width
         return csr_matrix((values.ravel(), index.ravel(), starts), (len(Y), n_nodes))
 
-    def combine(self, weights: Array, Y: Array) -> Array:
+    def combine(self, weights: Any, Y: Array) -> Array:
         """Return weights @ embed(Y), (Q, M), without the (N, M) matrix.
 
         On a product grid the embedding of an observation is a rank-one tensor: axes are contracted
-        one after the other, in blocks of observations.
+        one after the other, in blocks of observations. Of sparse weights, a csr_array that has as
+        many in each row, only the observations that have any are embedded.
         """
+        if issparse(weights):
+            return self._combine_sparse(weights, Y)
         factors = self._axis_embeddings(Y) if self.measure.dim > 1 else None
         if factors is None:
             total = np.zeros((len(weights), self.measure.n_nodes))
@@ -150,6 +154,24 @@ class Reconstruction:
             left = weights[:, :, None][:, block] * first[block]
             out += np.swapaxes(left, 1, 2).reshape(-1, len(right)) @ right
         return out.reshape(len(weights), -1)
+
+    def _combine_sparse(self, weights: Any, Y: Array) -> Array:
+        out = np.empty((weights.shape[0], self.measure.n_nodes))
+        for start in range(0, len(out), _SPARSE_QUERIES):
+            block = slice(start, start + _SPARSE_QUERIES)
+            out[block] = self._combine_few(weights[block], Y)
+        return out
+
+    def _combine_few(self, weights: Any, Y: Array) -> Array:
+        if self.measure.dim > 1 and isinstance(self.measure, Grid):
+            places = weights.indices.reshape(weights.shape[0], -1)
+            return self.combine_each(weights.data.reshape(places.shape), Y[places])
+        rows, columns = np.unique(weights.indices, return_inverse=True)
+        shape = weights.shape[0], len(rows)
+        few = csr_array((weights.data, columns, weights.indptr), shape=shape)
+        if self.near_width is not None:
+            return (few @ self.near_embeddings(Y[rows])).toarray()
+        return few @ self.embed(Y[rows])
 
     def combine_each(self, weights: Array, Y: Array) -> Array:
         """Return Σ_j w_qj ℓ(y_qj, ·), (Q, M), of outputs (Q, k, d) that each query has to itself.

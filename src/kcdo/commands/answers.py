@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from kcdo.arrays import Array
-from kcdo.commands.columns import labels
+from kcdo.commands.columns import Place, labels
 from kcdo.commands.errors import UsageError
 from kcdo.commands.models import Model
 from kcdo.commands.naming import Role
@@ -55,7 +55,7 @@ class Answers:
         if present.all():
             return self._computed(frame)
         if not self._skip:
-            self._refuse(frame, chunk.start)
+            self._refuse(frame, chunk.place)
         names = [name for stat in self._stats for name in self._names(stat)]
         found = {name: np.full(len(frame), np.nan) for name in names}
         if present.any():
@@ -93,12 +93,11 @@ class Answers:
                     "quantiles such as q05 or q97.5."
                 )
 
-    def _refuse(self, frame: pd.DataFrame, start: int) -> None:
+    def _refuse(self, frame: pd.DataFrame, place: Place) -> None:
         absent = frame.isna()
         name = next(name for name in frame if absent[name].any())
-        count, first = int(absent[name].sum()), start + int(np.argmax(absent[name]))
+        count, first = int(absent[name].sum()), int(np.argmax(absent[name]))
         raise InvalidInputError(
-            f"column {name!r} has {count} missing values in rows {start} to "
-            f"{start + len(frame) - 1}, the first in row {first} (not counting the header): fill "
+            f"column {name!r} has {count} missing values, the first in {place.row(first)}: fill "
             "them in, or leave the answers of such rows empty by --skip-missing."
         )

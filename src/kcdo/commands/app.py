@@ -17,11 +17,11 @@ from typing import Annotated
 import typer
 
 from kcdo._version import __version__
+from kcdo.commands.console import Console, one_line, to_stderr
 from kcdo.commands.errors import UsageError
-from kcdo.commands.talk import Talk, one_line, to_stderr
 from kcdo.errors import KcdoError
 
-__all__ = ["Debug", "Json", "Quiet", "app", "examples", "run", "session"]
+__all__ = ["app", "examples", "run", "session"]
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 
@@ -30,10 +30,6 @@ _EXTRAS = {
     "pandas": ("Reading tables needs", "cli"),
     "pyarrow": ("Parquet and Feather files need", "files"),
 }
-
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON, for scripts.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 app = typer.Typer(
     name="kcdo",
@@ -65,13 +61,13 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 @contextmanager
-def session(quiet: bool, as_json: bool, debug: bool) -> Iterator[Talk]:
-    """Give a command its voice; turn its errors into one line and an exit code."""
-    talk = Talk(quiet, as_json)
+def session(quiet: bool, as_json: bool, debug: bool) -> Iterator[Console]:
+    """Give a command its console; turn its errors into one line and an exit code."""
+    console = Console(quiet, as_json)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = talk.warning  # type: ignore[assignment]
-            yield talk
+            warnings.showwarning = console.warning  # type: ignore[assignment]
+            yield console
             sys.stdout.flush()  # here, so that a full disk behind a redirection is reported
     except typer.Exit:
         raise

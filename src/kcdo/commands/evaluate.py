@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
-from kcdo.commands.talk import counted
-from kcdo.commands.writing import check_model, check_source, check_target
+from kcdo.commands.app import app, examples, session
+from kcdo.commands.console import counted
+from kcdo.commands.options import (
+    DataFiles,
+    Debug,
+    Decimal,
+    DropMissing,
+    Force,
+    Json,
+    ModelFile,
+    Quiet,
+    Sep,
+    Thousands,
+)
+from kcdo.commands.reading import check_model, input_files
 
 if TYPE_CHECKING:
     from kcdo.commands.models import Model
@@ -25,38 +36,45 @@ _LEVELS = (0.5, 0.9, 0.95)
     )
 )
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="Model file of kcdo fit.")],
-    data: Annotated[Path, typer.Argument(help="Rows not used in the fit, with the targets.")],
+    model: ModelFile,
+    data: DataFiles,
     out: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--out", "-o", help="Picture of the calibration: PIT histogram and coverage."),
     ] = None,
-    drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Leave out rows with missing values.")
-    ] = False,
+    drop_missing: DropMissing = False,
+    sep: Sep = None,
+    decimal: Decimal = ".",
+    thousands: Thousands = None,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Compare predictions with what came true: log score, CRPS, CDE loss, coverage."""
-    with session(quiet, as_json, debug) as talk:
-        check_model(model)
-        check_source(data)
-        check_target(out)
+    """Compare predictions with what came true: log score, CRPS, CDE loss, coverage.
+
+    The rows must have the targets, and should not be those of the fit.
+    """
+    with session(quiet, as_json, debug) as console:
+        files = input_files(data)
+        check_model(model, files)
         from kcdo.commands.models import load_model, read_data
+        from kcdo.commands.sources import Source
+        from kcdo.commands.style import Style
 
         if out is not None:
-            from kcdo.commands.figures import calibration_display, check_figure, write_figure
+            from kcdo.commands.figures import calibration_display, figure_file, write_figure
 
-            check_figure(out)
+            figure = figure_file(out, {"model": [model], "data": files}, console, force=force)
         fitted = load_model(model)
-        X, Y = read_data(fitted, data, talk, drop=drop_missing)
-        with talk.progress("Evaluating", None):
+        source = Source.of(files, Style.of(sep, decimal, thousands))
+        X, Y = read_data(fitted, source, console, drop=drop_missing)
+        with console.progress("Evaluating", None):
             dist = fitted.estimator.conditional(X)
             scores = _scores(fitted, dist, Y)
             if out is not None:
-                write_figure(calibration_display(dist, Y), out)
-        talk.result(_text(scores, data, out), scores | {"figure": out and str(out)})
+                write_figure(calibration_display(dist, Y), figure)
+        console.result(_text(scores, source.label, out), scores | {"figure": out})
 
 
 def _scores(model: Model, dist: ConditionalDistribution, Y: Any) -> dict[str, Any]:
@@ -79,7 +97,7 @@ def _scores(model: Model, dist: ConditionalDistribution, Y: Any) -> dict[str, An
     }
 
 
-def _text(scores: dict[str, Any], data: Path, out: Path | None) -> str:
+def _text(scores: dict[str, Any], data: str, out: str | None) -> str:
     lines = [
         f"{counted(scores['rows'], 'row')} of {data}",
         f"log score  {scores['log_score']:>9.4g}   mean log density; higher is better",

@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from matplotlib.backend_bases import FigureCanvasBase
 
+from kcdo.commands.console import Console, listed
 from kcdo.commands.errors import UsageError
+from kcdo.commands.kinds import Kind
 from kcdo.commands.models import Model
 from kcdo.commands.queries import Query
-from kcdo.commands.talk import listed
-from kcdo.commands.writing import output_file
+from kcdo.commands.reading import STANDARD
+from kcdo.commands.writing import Inputs, output_file, output_path
 from kcdo.distributions import ConditionalDistribution
 from kcdo.plotting import CalibrationDisplay, DensityHeatmapDisplay, JointDensityDisplay
 
 _DPI = 150
 
 
-def check_figure(path: Path) -> None:
-    """Raise, before any work, if matplotlib cannot write such a file."""
+@dataclass(frozen=True)
+class FigureFile:
+    """Where a figure goes, and in which format."""
+
+    path: Path | None  # None is standard output
+    format: str
+
+
+def figure_file(out: str, inputs: Inputs, console: Console, *, force: bool) -> FigureFile:
+    """Return where to write a figure; raise, before any work, if that cannot be."""
     known = FigureCanvasBase.get_supported_filetypes()
-    if _format(path) not in known:
+    ending = "png" if out == STANDARD else Path(out).suffix.lstrip(".").lower()
+    if ending not in known:
         raise UsageError(
-            f"a figure cannot be written as {path.name}: end the name in one of "
+            f"a figure cannot be written as {Path(out).name}: end the name in one of "
             f"{listed(f'.{x}' for x in known)}."
         )
+    path = output_path(out, Kind.PICTURE, inputs, force=force)
+    if path is None:
+        console.leave_stdout()
+    return FigureFile(path, ending)
 
 
 def density_display(
@@ -55,11 +71,7 @@ def joint_display(model: Model, Y: Any, at: str) -> JointDensityDisplay:
     return JointDensityDisplay.from_distribution(dist, Y, title=f"given {at}")
 
 
-def write_figure(display: Any, path: Path) -> None:
+def write_figure(display: Any, file: FigureFile) -> None:
     """Write the figure of a display, whole or not at all."""
-    with output_file(path) as file:
-        display.figure_.savefig(file, format=_format(path), dpi=_DPI)
-
-
-def _format(path: Path) -> str:
-    return path.suffix.lstrip(".").lower()
+    with output_file(file.path) as stream:
+        display.figure_.savefig(stream, format=file.format, dpi=_DPI)

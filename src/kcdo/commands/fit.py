@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
+from kcdo.commands.app import app, examples, session
+from kcdo.commands.console import Console, counted, listed
+from kcdo.commands.kinds import Kind
 from kcdo.commands.naming import Wanted, names, periods
-from kcdo.commands.talk import Talk, counted, listed
-from kcdo.commands.writing import check_source, check_target
+from kcdo.commands.options import (
+    DataFiles,
+    Debug,
+    Decimal,
+    DropMissing,
+    Force,
+    Json,
+    Quiet,
+    Sep,
+    Thousands,
+)
+from kcdo.commands.reading import input_files
+from kcdo.commands.writing import output_path
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from kcdo.commands.models import Model
+    from kcdo.commands.sources import Source
 
 
 @app.command(
@@ -26,9 +39,11 @@ if TYPE_CHECKING:
     )
 )
 def fit(
-    data: Annotated[Path, typer.Argument(help="CSV, CSV.gz, Parquet or Feather file.")],
+    data: DataFiles,
     target: Annotated[str, typer.Option(help="Columns to predict, such as speed or u,v.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Model file to write.")],
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="Model file to write; - is standard output.")
+    ],
     given: Annotated[
         str | None, typer.Option(help="Columns to predict from; all others by default.")
     ] = None,
@@ -40,9 +55,7 @@ def fit(
         list[str] | None, typer.Option(help="Column and period, such as hour:24; repeatable.")
     ] = None,
     weights: Annotated[str | None, typer.Option(help="Column of weights of the rows.")] = None,
-    drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Leave out rows with missing values.")
-    ] = False,
+    drop_missing: DropMissing = False,
     selection: Annotated[
         str | None,
         typer.Option(help="How parameters are chosen: auto (the default) or heuristic (fast)."),
@@ -52,28 +65,37 @@ def fit(
         typer.Option(min=2, help="Summarise the rows by so many centres: faster, also to predict."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random choices.", min=0)] = 0,
+    sep: Sep = None,
+    decimal: Decimal = ".",
+    thousands: Thousands = None,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Fit the distribution of target columns given other columns, and save the model."""
-    with session(quiet, as_json, debug) as talk:
-        check_source(data)
-        check_target(out)
-        from kcdo.commands.tables import open_table, read_table
+    with session(quiet, as_json, debug) as console:
+        files = input_files(data)
+        path = output_path(out, Kind.MODEL, {"data": files}, force=force)
+        if path is None:
+            console.leave_stdout()
+        from kcdo.commands.sources import Source
+        from kcdo.commands.style import Style
+        from kcdo.commands.tables import read_table
 
         flagged = [name for text in categorical or [] for name in names(text)]
         wish = Wanted(names(target), names(given), weights, flagged, periods(periodic or []))
-        with open_table(data) as table:
-            wanted = wish.checked(table.columns, str(data))
-            frame = read_table(data, table, wanted.roles(), talk, drop=drop_missing)
+        source = Source.of(files, Style.of(sep, decimal, thousands))
+        with source.open() as table:
+            wanted = wish.checked(table.columns, source.label)
+            frame = read_table(source, table, wanted.roles(), console, drop=drop_missing)
         # after the table: what is wrong with it is said before scikit-learn is there
         from kcdo.commands.models import Model, save_model
 
-        with talk.progress("Fitting", None):
+        with console.progress("Fitting", None):
             estimator = _fitted(frame, wanted, selection, centres, seed)
-        save_model(estimator, out)
-        _tell(talk, data, out, Model.of(estimator))
+        size = save_model(estimator, path)
+        _tell(console, source, out, size, Model.of(estimator))
 
 
 def _fitted(
@@ -110,16 +132,15 @@ def _kernel(X: pd.DataFrame, wanted: Wanted) -> Any:
     return Product(tuple(parts)) if len(parts) > 1 else parts[0]
 
 
-def _tell(talk: Talk, data: Path, out: Path, model: Model) -> None:
+def _tell(console: Console, source: Source, out: str, size: int, model: Model) -> None:
     report = model.estimator.report_
-    size = out.stat().st_size
     width = max(map(len, model.given))
     lines = [
         f"Fitted {listed(model.targets)} given {listed(model.given)} to "
-        f"{counted(report.n_samples, 'row')} of {data.name} ({report.method}, "
+        f"{counted(report.n_samples, 'row')} of {source.title} ({report.method}, "
         f"{report.seconds:.1f} s).",
         *(f"  {name:<{width}}  {model.kind(name)}" for name in model.given),
         f"Saved {out} ({size / 1e6:.1f} MB).",
-        f"Next: kcdo predict {out} {data} -o predictions.csv",
+        f"Next: kcdo predict {out} {source.paths[0]} -o predictions.csv",
     ]
-    talk.result("\n".join(lines), {"model": str(out), "bytes": size} | model.description())
+    console.result("\n".join(lines), {"model": out, "bytes": size} | model.description())

@@ -11,13 +11,15 @@ import pandas as pd
 
 import kcdo
 from kcdo.commands.columns import label, labels
+from kcdo.commands.console import Console, listed
 from kcdo.commands.naming import Role, check_names
-from kcdo.commands.tables import open_table, read_table
-from kcdo.commands.talk import Talk, listed
-from kcdo.commands.writing import write_errors
-from kcdo.errors import InvalidInputError
+from kcdo.commands.reading import named_file
+from kcdo.commands.sources import Source
+from kcdo.commands.tables import read_table
+from kcdo.commands.writing import output_name
+from kcdo.errors import InvalidInputError, ModelFileError
 from kcdo.estimators import ConditionalDensityOperator
-from kcdo.kernels import Kernel, Periodic, leaves
+from kcdo.kernels import Kernel, leaves
 
 
 @dataclass(frozen=True)
@@ -109,23 +111,28 @@ class Model:
         }
 
 
-def read_data(model: Model, path: Path, talk: Talk, *, drop: bool) -> tuple[Any, Any]:
+def read_data(model: Model, source: Source, console: Console, *, drop: bool) -> tuple[Any, Any]:
     """Read the inputs and outputs of a model from a table."""
-    with open_table(path) as table:
-        model.check_columns(table.columns, str(path), outputs=True)
-        frame = read_table(path, table, model.roles(outputs=True), talk, drop=drop)
+    with source.open() as table:
+        model.check_columns(table.columns, source.label, outputs=True)
+        frame = read_table(source, table, model.roles(outputs=True), console, drop=drop)
     return model.inputs(frame), model.outputs(frame)
 
 
-def load_model(path: Path) -> Model:
-    """Load a model file."""
-    return Model.of(kcdo.load(path))
+def load_model(name: str | Path) -> Model:
+    """Load a model file, or the model in standard input."""
+    with named_file(str(name)) as path:
+        try:
+            return Model.of(kcdo.load(path))
+        except ModelFileError as error:  # where it is a copy, its name says nothing to the user
+            raise ModelFileError(str(error).replace(str(path), str(name))) from error
 
 
-def save_model(estimator: Any, path: Path) -> None:
-    """Save a model file, whole or not at all."""
-    with write_errors(path):
-        estimator.save(path)
+def save_model(estimator: Any, path: Path | None) -> int:
+    """Save a model file, whole or not at all, or to standard output; return its size in bytes."""
+    with output_name(path) as name:
+        estimator.save(name)
+        return name.stat().st_size
 
 
 def _numbered(letter: str, n: int) -> list[str]:
@@ -135,5 +142,6 @@ def _numbered(letter: str, n: int) -> list[str]:
 def _periods(kernel: Kernel, columns: Sequence[int]) -> Iterator[tuple[int, float]]:
     """Yield the periodic columns of a kernel, with their periods."""
     for leaf, inside in leaves(kernel, columns):
-        if isinstance(leaf, Periodic):
-            yield from zip(inside, map(float, leaf.periods(len(inside))), strict=True)
+        periods = leaf.column_periods(len(inside))
+        if periods is not None:
+            yield from zip(inside, periods.tolist(), strict=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 
+from kcdo.commands.console import listed
 from kcdo.commands.errors import UsageError
-from kcdo.commands.talk import listed
 from kcdo.errors import InvalidInputError
 
 
@@ -76,10 +77,11 @@ class Wanted:
 def names(text: str | None) -> list[str]:
     """Return the names in a list such as ``flow,hour``.
 
-    >>> names("flow, hour")
-    ['flow', 'hour']
+    >>> names('flow, "a,b"')
+    ['flow', 'a,b']
     """
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
+    fields = next(csv.reader([text or ""], skipinitialspace=True), [])
+    return [name.strip() for name in fields if name.strip()]
 
 
 def periods(texts: list[str]) -> dict[str, float]:
@@ -107,9 +109,16 @@ def check_names(wanted: list[str], there: list[str], where: str, option: str = "
     for name in wanted:
         if name not in there:
             near = get_close_matches(name, there, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {listed(there)}."
+            hint = f"did you mean {' or '.join(map(_listable, near))}?" if near else ""
             intro = f"{option} {name}: " if option else ""
-            raise UsageError(f"{intro}{where} has no column {name!r}; {hint}")
+            raise UsageError(
+                f"{intro}{where} has no column {name!r}; {hint or f'it has {listed(there)}.'}"
+            )
+
+
+def _listable(name: str) -> str:
+    """Return a name as it goes into a list of names: in quotes if it has a comma."""
+    return f"""'"{name}"'""" if "," in name else name
 
 
 def check_distinct(columns: list[str], where: str) -> None:

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from kcdo.arrays import Array
+from kcdo.commands.console import listed
 from kcdo.commands.errors import UsageError
 from kcdo.commands.models import Model
 from kcdo.commands.naming import check_names
-from kcdo.commands.talk import listed
 from kcdo.distributions import ConditionalDistribution
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels.expectation import gaussian_draws
@@ -35,14 +35,10 @@ class Query:
     def parse(cls, text: str, model: Model) -> Query:
         """Read a query such as ``flow=1200±50,hour=8``, which must give every input a value."""
         raw: dict[str, str] = {}
-        for part in text.split(","):
-            name, equals, value = part.partition("=")
-            name = name.strip()
-            if not (equals and name and value.strip()):
-                raise UsageError(f"--at takes values such as {_example(model)}; got {part!r}.")
+        for name, value in _assignments(text, model):
             if name in raw:
                 raise UsageError(f"--at {text}: {name} has two values.")
-            raw[name] = value.strip()
+            raw[name] = value
         check_names(list(raw), model.given, "the model", "--at")
         absent = [name for name in model.given if name not in raw]
         if absent:
@@ -86,6 +82,19 @@ def grid_points(dists: list[ConditionalDistribution], n: int, d: int) -> Array:
 def columns_of(names: list[str], points: Array) -> dict[str, Array]:
     """Return points, (n,) or (n, d), as named columns."""
     return dict(zip(names, points.reshape(len(points), -1).T, strict=True))
+
+
+def _assignments(text: str, model: Model) -> list[tuple[str, str]]:
+    """Return names and values; names that the model knows may have commas and equals signs."""
+    known = "|".join(map(re.escape, sorted(model.given, key=len, reverse=True)))
+    starts = list(re.finditer(rf"(?:^|,)\s*({known}|[^,=]+?)\s*=", text))
+    places = [*(start.start() for start in starts), len(text)]
+    pairs = [(s[1], text[s.end() : e].strip()) for s, e in zip(starts, places[1:], strict=True)]
+    if places[0] > 0 or not all(value for _, value in pairs):
+        raise UsageError(
+            f"--at takes values such as {_example(model)}; got {text[: places[0]] or text!r}."
+        )
+    return pairs
 
 
 def _value(name: str, text: str, model: Model) -> tuple[Any, float]:

@@ -7,24 +7,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
+from kcdo.commands.app import app, examples, session
+from kcdo.commands.console import Console, counted, json_line
 from kcdo.commands.errors import UsageError
+from kcdo.commands.formats import Format
+from kcdo.commands.kinds import Kind
 from kcdo.commands.naming import check_names
-from kcdo.commands.talk import Talk, counted, csv_lines, json_line
-from kcdo.commands.writing import check_model, check_target, output_file
+from kcdo.commands.options import Debug, Force, Json, ModelFile, Quiet
+from kcdo.commands.reading import check_model
+from kcdo.commands.writing import output_file, output_path
 
 if TYPE_CHECKING:
     from kcdo.distributions import ConditionalDistribution
 
 _LARGEST_GRID = 4_000_000
 
-ModelFile = Annotated[Path, typer.Argument(help="Model file of kcdo fit.")]
 At = Annotated[
     list[str],
     typer.Option(help="Values of all inputs, such as flow=1200±50,hour=8; repeatable."),
 ]
 Out = Annotated[
-    Path | None, typer.Option("--out", "-o", help="File to write; standard output by default.")
+    str | None, typer.Option("--out", "-o", help="File to write; standard output by default.")
 ]
 Target = Annotated[
     str | None, typer.Option(help="One of several targets; all, jointly, by default.")
@@ -47,6 +50,7 @@ def density(
     ] = None,
     target: Target = None,
     out: Out = None,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -56,8 +60,9 @@ def density(
     Inputs may be uncertain: 1200±50, also written 1200+-50, is a Gaussian with mean 1200 and
     standard deviation 50.
     """
-    with session(quiet, as_json, debug) as talk:
-        targets, queries = _ask(model, at, target, out)
+    with session(quiet, as_json, debug) as console:
+        path = _output(model, out, console, force=force)
+        targets, queries = _ask(model, at, target)
         from kcdo.commands.queries import columns_of, grid_points
 
         d = len(targets)
@@ -69,7 +74,7 @@ def density(
             (text, columns_of(targets, points) | {"density": dist.pdf(points)[0]})
             for text, dist in queries
         ]
-        _write(answers, out, talk)
+        _write(answers, path, console)
 
 
 @app.command(
@@ -85,32 +90,39 @@ def sample(
     seed: Annotated[int, typer.Option(help="Seed of the draws.", min=0)] = 0,
     target: Target = None,
     out: Out = None,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Draw from the distribution of the targets at given inputs."""
-    with session(quiet, as_json, debug) as talk:
-        targets, queries = _ask(model, at, target, out)
+    with session(quiet, as_json, debug) as console:
+        path = _output(model, out, console, force=force)
+        targets, queries = _ask(model, at, target)
         import numpy as np
 
         from kcdo.commands.queries import columns_of
 
         rng = np.random.default_rng(seed)
         answers = [(text, columns_of(targets, dist.sample(n, rng)[0])) for text, dist in queries]
-        _write(answers, out, talk)
+        _write(answers, path, console)
+
+
+def _output(model: str, out: str | None, console: Console, *, force: bool) -> Path | None:
+    """Return where to write, after checking that and the model."""
+    check_model(model)
+    kind = Kind.JSON if console.as_json else Format.of(out).kind
+    return output_path(out, kind, {"model": [model]}, force=force)
 
 
 def _ask(
-    path: Path, at: list[str], target: str | None, out: Path | None
+    model_file: str, at: list[str], target: str | None
 ) -> tuple[list[str], list[tuple[str, ConditionalDistribution]]]:
     """Return the targets, and each query with its distribution of them."""
-    check_model(path)
-    check_target(out)
     from kcdo.commands.models import load_model
     from kcdo.commands.queries import Query
 
-    model = load_model(path)
+    model = load_model(model_file)
     check_names([target] if target else [], model.targets, "the model", "--target")
     queries = [Query.parse(text, model) for text in at]
     dists = [query.distribution(model) for query in queries]
@@ -120,14 +132,19 @@ def _ask(
     return targets, list(zip(at, dists, strict=True))
 
 
-def _write(answers: list[tuple[str, dict[str, Any]]], out: Path | None, talk: Talk) -> None:
-    """Write columns of each query, as CSV or JSON."""
+def _write(answers: list[tuple[str, dict[str, Any]]], out: Path | None, console: Console) -> None:
+    """Write columns of each query: as JSON, or as a table with the query in front of several."""
+    lengths = [len(next(iter(columns.values()))) for _, columns in answers]
     with output_file(out) as file:
-        if talk.as_json:
+        if console.as_json:
             file.write(json_line([{"at": text} | columns for text, columns in answers]).encode())
         else:
-            for line in csv_lines(answers):
-                file.write(line.encode())
-    if out is not None and not talk.as_json:
-        rows = sum(len(next(iter(columns.values()))) for _, columns in answers)
-        talk.result(f"Wrote {out}: {counted(rows, 'row')}.", {})
+            from kcdo.commands.writers import write_columns
+
+            pairs = zip(answers, lengths, strict=True)
+            at = {"at": [text for (text, _), n in pairs for _ in range(n)]}
+            joined = {n: [v for _, c in answers for v in c[n].tolist()] for n in answers[0][1]}
+            table = (at if len(answers) > 1 else {}) | joined
+            write_columns(file, str(out), Format.of(None if out is None else str(out)), table)
+    if out is not None and not console.as_json:
+        console.result(f"Wrote {out}: {counted(sum(lengths), 'row')}.", {})

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
-from kcdo.commands.errors import FileError, UsageError
-from kcdo.commands.talk import counted
-from kcdo.commands.writing import write_errors
-
-if TYPE_CHECKING:
-    from types import ModuleType
+from kcdo.commands.app import app, examples, session
+from kcdo.commands.errors import UsageError
+from kcdo.commands.options import Debug, Json, Quiet
 
 _CHECKOUT = "reproduce runs from a checkout of the repository, which the installed package is not"
+_PATIENCE = 5.0  # seconds in which a process that got Ctrl-C as we did should have ended
 
 
 @app.command(
@@ -53,53 +51,42 @@ def reproduce(
     What the folder has already is not run again. Rivals need kcdo[rivals], and are left out
     without it.
     """
-    with session(quiet, as_json, debug) as talk:
-        experiments = _experiments("experiments.reproduce")
-        if experiment not in experiments.NAMES:
-            known = ", ".join(experiments.NAMES)
-            raise UsageError(f"no experiment {experiment!r}; there are {known}.")
-        _check_folders(data, out)
-        options = _experiments("experiments.runner").Options(quick, seeds, data)
-        found = experiments.reproduce(experiment, options, out, talk.note, jobs)
-        talk.result("\n\n".join(map(_text, found.values())), _data(found))
+    with session(quiet, as_json, debug):
+        checkout = _checkout()
+        values = {"--out": out, "--jobs": jobs, "--data": data, "--seeds": seeds}
+        flags = {"--quick": quick, "--quiet": quiet, "--json": as_json, "--debug": debug}
+        arguments = [str(x) for pair in values.items() if pair[1] is not None for x in pair]
+        arguments += [name for name, wanted in flags.items() if wanted]
+        code = _run(checkout, [experiment, *arguments])
+        if code:
+            raise typer.Exit(code)
 
 
-def _experiments(name: str) -> ModuleType:
-    """Import from the checkout around the working folder, or around this file."""
+def _checkout() -> Path:
+    """Return the checkout around the working folder, or around this file."""
     for folder in (Path.cwd(), *Path(__file__).resolve().parents):
-        if (folder / "experiments" / "reproduce.py").is_file():
-            sys.path.insert(0, str(folder))
-            break
+        if (folder / "experiments" / "command.py").is_file():
+            return folder
+    raise UsageError(f"{_CHECKOUT}: change into one, and call again.")
+
+
+def _run(checkout: Path, arguments: list[str]) -> int:
+    """Run the experiments as a process, which finds their code where the checkout is."""
+    path = os.pathsep.join(filter(None, [str(checkout), os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-m", "experiments.command", *arguments]
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}) as process:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:  # a terminal sends it to both, and the other says so
+            return _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> int:
     try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "experiments":
-            raise
-        raise UsageError(f"{_CHECKOUT}: change into one, and call again.") from error
-
-
-def _check_folders(data: Path | None, out: Path) -> None:
-    """Raise, before any work, if there is nothing to read or no place to write."""
-    if data is not None and not data.is_dir():
-        raise FileError(
-            f"there is no data folder {data}: make it, and what is missing is downloaded there, or "
-            f"leave --data out."
-        )
-    with write_errors(out):
-        out.mkdir(parents=True, exist_ok=True)
-    if not os.access(out, os.W_OK):
-        raise FileError(f"cannot write {out}: no permission.")
-
-
-def _text(results: Any) -> str:
-    table = (results.folder / "table.md").read_text(encoding="utf-8")
-    failed = [record for record in results.records if "scores" not in record]
-    note = f" ({counted(len(failed), 'run')} without: runs.jsonl says why)" if failed else ""
-    return f"{table}\n\nWrote {results.folder}{note}."
-
-
-def _data(found: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: {"folder": str(results.folder), "runs": len(results.records)}
-        for name, results in found.items()
-    }
+        return process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        if os.name == "posix":
+            process.send_signal(signal.SIGINT)
+        else:
+            process.terminate()
+        return process.wait()

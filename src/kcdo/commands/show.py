@@ -7,16 +7,24 @@ from typing import Annotated, Any
 
 import typer
 
-from kcdo.commands.app import Debug, Json, Quiet, app, examples, session
+from kcdo.commands.app import app, examples, session
+from kcdo.commands.console import listed
+from kcdo.commands.kinds import Kind
 from kcdo.commands.naming import check_names
-from kcdo.commands.talk import listed
-from kcdo.commands.writing import check_model, check_source, check_target, write_errors
-
-ModelFile = Annotated[Path, typer.Argument(help="Model file of kcdo fit.")]
-Data = Annotated[Path, typer.Option(help="Table with the inputs and the targets.")]
-DropMissing = Annotated[
-    bool, typer.Option("--drop-missing", help="Leave out rows with missing values.")
-]
+from kcdo.commands.options import (
+    DataOption,
+    Debug,
+    Decimal,
+    DropMissing,
+    Force,
+    Json,
+    ModelFile,
+    Quiet,
+    Sep,
+    Thousands,
+)
+from kcdo.commands.reading import check_model, input_files
+from kcdo.commands.writing import output_name, output_path
 
 
 @app.command(epilog=examples("kcdo info model.kcdo", "kcdo info model.kcdo --json"))
@@ -24,7 +32,7 @@ def info(
     model: ModelFile, quiet: Quiet = False, as_json: Json = False, debug: Debug = False
 ) -> None:
     """Print what a model is: columns, sizes, and the parameters that were chosen."""
-    with session(quiet, as_json, debug) as talk:
+    with session(quiet, as_json, debug) as console:
         check_model(model)
         from kcdo.commands.models import load_model
 
@@ -36,7 +44,7 @@ def info(
             "",
             str(fitted.estimator.report_),
         ]
-        talk.result("\n".join(lines), {"model": str(model)} | fitted.description())
+        console.result("\n".join(lines), {"model": model} | fitted.description())
 
 
 @app.command(
@@ -48,8 +56,11 @@ def info(
 )
 def plot(
     model: ModelFile,
-    data: Data,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Picture to write: PNG, PDF, SVG.")],
+    data: DataOption,
+    out: Annotated[
+        str,
+        typer.Option("--out", "-o", help="Picture to write: PNG, PDF, SVG; - is standard output."),
+    ],
     feature: Annotated[
         str | None, typer.Option(help="Input across; the first that is a number by default.")
     ] = None,
@@ -60,6 +71,10 @@ def plot(
         str | None, typer.Option(help="Draw two targets jointly at these values of all inputs.")
     ] = None,
     drop_missing: DropMissing = False,
+    sep: Sep = None,
+    decimal: Decimal = ".",
+    thousands: Thousands = None,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -68,33 +83,41 @@ def plot(
 
     Inputs that are not drawn rest at their median or most frequent category.
     """
-    with session(quiet, as_json, debug) as talk:
-        check_model(model)
-        check_source(data)
-        check_target(out)
-        from kcdo.commands.figures import check_figure, density_display, joint_display, write_figure
+    with session(quiet, as_json, debug) as console:
+        files = input_files(data)
+        check_model(model, files)
+        from kcdo.commands.figures import density_display, figure_file, joint_display, write_figure
         from kcdo.commands.models import load_model, read_data
+        from kcdo.commands.sources import Source
+        from kcdo.commands.style import Style
 
-        check_figure(out)
+        figure = figure_file(out, {"model": [model], "data": files}, console, force=force)
         fitted = load_model(model)
         check_names([feature] if feature else [], fitted.given, "the model", "--feature")
         check_names([target] if target else [], fitted.targets, "the model", "--target")
-        X, Y = read_data(fitted, data, talk, drop=drop_missing)
-        with talk.progress("Drawing", None):
+        source = Source.of(files, Style.of(sep, decimal, thousands))
+        X, Y = read_data(fitted, source, console, drop=drop_missing)
+        with console.progress("Drawing", None):
             if at is None:
                 display: Any = density_display(fitted, X, Y, feature, target)
             else:
                 display = joint_display(fitted, Y, at)
-            write_figure(display, out)
-        talk.result(f"Wrote {out}.", {"output": str(out)})
+            write_figure(display, figure)
+        console.result(f"Wrote {out}.", {"output": out})
 
 
 @app.command(epilog=examples("kcdo report model.kcdo --data data.csv -o report.html"))
 def report(
     model: ModelFile,
-    data: Data,
-    out: Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.")],
+    data: DataOption,
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="HTML file to write; - is standard output.")
+    ],
     drop_missing: DropMissing = False,
+    sep: Sep = None,
+    decimal: Decimal = ".",
+    thousands: Thousands = None,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -103,20 +126,26 @@ def report(
 
     One HTML file that works offline. Rows which the model has not seen show its accuracy best.
     """
-    with session(quiet, as_json, debug) as talk:
-        check_model(model)
-        check_source(data)
-        check_target(out)
+    with session(quiet, as_json, debug) as console:
+        files = input_files(data)
+        check_model(model, files)
+        inputs = {"model": [model], "data": files}
+        path = output_path(out, Kind.PAGE, inputs, force=force)
+        if path is None:
+            console.leave_stdout()
         from kcdo.commands.models import load_model, read_data
+        from kcdo.commands.sources import Source
+        from kcdo.commands.style import Style
         from kcdo.reports import write_report
 
         fitted = load_model(model)
-        X, Y = read_data(fitted, data, talk, drop=drop_missing)
-        with talk.progress("Writing", None), write_errors(out):
-            write_report(fitted.estimator, out, X=X, Y=Y)
-        size = out.stat().st_size
+        source = Source.of(files, Style.of(sep, decimal, thousands))
+        X, Y = read_data(fitted, source, console, drop=drop_missing)
+        with console.progress("Writing", None), output_name(path) as name:
+            write_report(fitted.estimator, name, X=X, Y=Y)
+            size = name.stat().st_size
         text = f"Wrote {out} ({size / 1e6:.1f} MB): open it in a browser."
-        talk.result(text, {"output": str(out), "bytes": size})
+        console.result(text, {"output": out, "bytes": size})
 
 
 @app.command(epilog=examples("kcdo demo", "kcdo demo --out folder --seed 1"))

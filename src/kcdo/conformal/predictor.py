@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.conformal.regions import ConformalRegion, joint_region, regions_on_a_line
 from kcdo.conformal.scores import HeldOut
-from kcdo.errors import InvalidInputError
+from kcdo.conformal.thresholds import Folds, Part, Split
 from kcdo.frames import take_rows
+from kcdo.persistence import SavedModel
 
 Method = Literal["split", "jackknife+"]
 
@@ -22,26 +24,33 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ConformalPredictor:
+class ConformalPredictor(SavedModel):
     """A calibrated model, made by :func:`~kcdo.conformalize`.
+
+    ``predictor.save(path)`` writes it to a file that :func:`kcdo.load` reads, as models are.
 
     Attributes
     ----------
     model : ConditionalDensityOperator
         The model, as it was.
-    method : {"split", "jackknife+"}
-    held_out : tuple of HeldOut
-        For each model, how typical it finds the rows it has not seen; the split has one.
+    calibration : Split or Folds
+        How typical the model, or for the jackknife+ the models of the folds, find the rows they
+        have not seen.
     """
 
     model: Any
-    method: Method
-    held_out: tuple[HeldOut, ...]
+    calibration: Split | Folds
+
+    @property
+    def method(self) -> str:
+        """Which of the two calibrations it is, "split" or "jackknife+"."""
+        return self.calibration.method
 
     def interval(self, X: Any, level: float) -> Array:
         """Interval of each query, (Q, 2); (Q, 2, d) for joint outputs, each with its own guarantee.
 
-        Infinite where the model gives too many calibration outputs no probability at all.
+        Infinite where the model gives too many calibration outputs no probability at all, or where
+        a density ratio says that calibration rows say too little about the query.
         """
         return self.conditional(X).interval(level)
 
@@ -53,23 +62,18 @@ class ConformalPredictor:
         """Return the queries as the metrics take them, see :class:`ConformalPrediction`."""
         return ConformalPrediction(self, X)
 
+    def _described(self) -> Any:
+        return self.model
+
+    def _without_sums(self) -> Any:
+        return replace(self, model=self.model._without_sums())
+
     def __len__(self) -> int:
         """Return the number of calibration rows."""
-        return sum(len(fold) for fold in self.held_out)
+        return len(self.calibration)
 
     def __repr__(self) -> str:
-        models = f", {len(self.held_out)} folds" if self.method == "jackknife+" else ""
-        return f'ConformalPredictor(method="{self.method}", {len(self)} rows{models})'
-
-    def _needed(self, level: float) -> tuple[tuple[HeldOut, ...], int]:
-        """Return what was held out, and the rank r = ⌈(n + 1) level⌉ of the threshold.
-
-        Of one model only the r-th most typical row matters, so that is all of it.
-        """
-        n, rank = len(self), _rank(level, len(self))
-        if len(self.held_out) > 1:
-            return self.held_out, rank
-        return (self.held_out[0].only(n - rank),), 1
+        return f'ConformalPredictor(method="{self.method}", {self.calibration})'
 
 
 class ConformalPrediction:
@@ -100,21 +104,34 @@ class ConformalPrediction:
 
     def interval(self, level: float) -> Array:
         """Interval of each query, (Q, 2); (Q, 2, d) for joint outputs."""
-        held_out, rank = self._predictor._needed(level)
-        ends = sum(fold.tails.size for fold in held_out)
-        parts = [_intervals(held_out, rank, X) for X in self._chunks(_ELEMENTS // (2 * ends))]
-        limits = np.concatenate(parts)
+        limits = np.empty((len(self), 2, self.n_outputs))
+        for part in self._parts(level):
+            ends = sum(fold.tails.size for fold in part.held_out)
+            for rows in _chunks(part.queries, _ELEMENTS // (2 * ends)):
+                limits[rows] = _intervals(part.held_out, part.rank, take_rows(self._X, rows))
         return limits[:, :, 0] if self.flat else limits
 
     def hpd(self, level: float) -> list[ConformalRegion]:
         """Region of highest density of each query, one of all outputs jointly."""
-        held_out, rank = self._predictor._needed(level)
-        if held_out[0].dim > 1:
-            return [joint_region(held_out, rank, X, level) for X in self._chunks(1)]
-        model = self._predictor.model
-        step = min(_QUERIES, _DENSITIES // len(held_out))
-        parts = [regions_on_a_line(model, held_out, rank, X, level) for X in self._chunks(step)]
-        return [region for part in parts for region in part]
+        found: dict[int, ConformalRegion] = {}
+        for part in self._parts(level):
+            joint = part.held_out[0].dim > 1
+            step = 1 if joint else min(_QUERIES, _DENSITIES // len(part.held_out))
+            for rows in _chunks(part.queries, step):
+                found |= zip(rows.tolist(), self._regions(part, rows, level), strict=True)
+        return [found[row] for row in range(len(self))]
+
+    def _regions(
+        self, part: Part, rows: NDArray[np.integer], level: float
+    ) -> list[ConformalRegion]:
+        X = take_rows(self._X, rows)
+        if part.held_out[0].dim > 1:
+            return [joint_region(part.held_out, part.rank, X, level)]
+        return regions_on_a_line(self._predictor.model, part.held_out, part.rank, X, level)
+
+    def _parts(self, level: float) -> Iterator[Part]:
+        predictor = self._predictor
+        return predictor.calibration.parts(predictor.model, self._X, len(self), level)
 
     def __getitem__(self, index: Any) -> "ConformalPrediction":
         rows = np.atleast_1d(np.arange(len(self))[index])
@@ -126,24 +143,11 @@ class ConformalPrediction:
     def __repr__(self) -> str:
         return f"ConformalPrediction({len(self)} queries, {self._predictor!r})"
 
-    def _chunks(self, size: int) -> Iterator[Any]:
-        size = max(1, size)
-        for start in range(0, len(self), size):
-            yield take_rows(self._X, slice(start, start + size))
 
-
-def _rank(level: float, n: int) -> int:
-    """Return ⌈(n + 1) level⌉, the rank of the threshold among n scores."""
-    if not 0 < level < 1:
-        raise InvalidInputError(f"level must lie between 0 and 1; got {level!r}.")
-    rank = int(np.ceil((n + 1) * level - _ROUNDING))
-    if rank > n:
-        least = int(np.ceil(level / (1.0 - level) - _ROUNDING))
-        raise InvalidInputError(
-            f"level {level} needs at least {least} calibration rows, here are {n}: give more rows, "
-            f"or ask for a level of at most {n}/{n + 1}."
-        )
-    return max(rank, 1)
+def _chunks(rows: NDArray[np.integer], size: int) -> Iterator[NDArray[np.integer]]:
+    size = max(1, size)
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
 
 
 def _intervals(held_out: tuple[HeldOut, ...], rank: int, X: Any) -> Array:

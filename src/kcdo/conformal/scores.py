@@ -31,42 +31,48 @@ class HeldOut:
     Attributes
     ----------
     model : ConditionalDensityOperator
-    tails : (n, d) array
-        Of each marginal, sorted.
-    shares : (n,) array
-        Of the joint density, sorted.
+    values : (n, d + 1) array
+        What :func:`typicality` says of the rows, every column sorted by itself.
     """
 
     model: Any
-    tails: Array
-    shares: Array
+    values: Array
 
     @classmethod
     def of(cls, model: Any, X: Any, y: Any) -> "HeldOut":
         """Return the model and what it thinks of these rows."""
-        dist = model.conditional(X)
-        outputs = checked_outputs(dist, y)
-        pit = pit_values(dist, y).reshape(outputs.shape)
+        return cls(model, np.sort(typicality(model, X, y), axis=0))
 
-        def shares(part: Any, rows: slice) -> Array:
-            heights = part.pdf_each(outputs[rows, None, :])
-            return DensityRanks.of(part, outputs.shape[1]).share_below(heights)[:, 0]
+    @property
+    def tails(self) -> Array:
+        """Tails of each marginal, (n, d)."""
+        return self.values[:, :-1]
 
-        tails = np.minimum(pit, 1.0 - pit)
-        return cls(model, np.sort(tails, axis=0), np.sort(by_chunks(dist, shares, size=_QUERIES)))
+    @property
+    def shares(self) -> Array:
+        """Shares of the joint density, (n,)."""
+        return self.values[:, -1]
 
     @property
     def dim(self) -> int:
         """Number of outputs."""
-        return self.tails.shape[1]
+        return self.values.shape[1] - 1
 
     def __len__(self) -> int:
-        return len(self.shares)
+        return len(self.values)
 
-    def only(self, place: int) -> "HeldOut":
-        """Return the model and one of the sorted values."""
-        one = slice(place, place + 1)
-        return HeldOut(self.model, self.tails[one], self.shares[one])
+
+def typicality(model: Any, X: Any, y: Any) -> Array:
+    """Return how typical a model finds rows, (n, d + 1): tails of each marginal, then the share."""
+    dist = model.conditional(X)
+    outputs = checked_outputs(dist, y)
+    pit = pit_values(dist, y).reshape(outputs.shape)
+
+    def shares(part: Any, rows: slice) -> Array:
+        heights = part.pdf_each(outputs[rows, None, :])
+        return DensityRanks.of(part, outputs.shape[1]).share_below(heights)
+
+    return np.hstack([np.minimum(pit, 1.0 - pit), by_chunks(dist, shares, size=_QUERIES)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,13 @@ from kcdo.distributions.positivity import (
     POSITIVITY,
     Positivity,
     make_positive,
+    positive_density,
     positive_parts,
 )
 from kcdo.distributions.regions import HighestDensityRegion
 from kcdo.distributions.scattered import ScatteredLayout
 from kcdo.distributions.sources import BatchSource
+from kcdo.distributions.spikes import SpikesBatch
 from kcdo.distributions.student import StudentTail
 from kcdo.distributions.transformed import TransformedBatch
 from kcdo.measures import Grid, Measure
@@ -43,12 +45,14 @@ __all__ = [
     "NodeBatch",
     "Positivity",
     "ScatteredLayout",
+    "SpikesBatch",
     "StudentTail",
     "TransformedBatch",
     "as_points",
     "join",
     "layout_of",
     "make_positive",
+    "positive_density",
     "positive_parts",
     "small_html",
     "small_svg",

@@ -12,7 +12,7 @@ from scipy.stats import qmc
 from kcdo.arrays import Array
 from kcdo.distributions import events, lines
 from kcdo.distributions.climbing import climb
-from kcdo.distributions.integration import between, split_for
+from kcdo.distributions.integration import NO_CUTS, between, split_for, with_edges
 from kcdo.distributions.layouts import RegionShape
 from kcdo.distributions.lines import Line, Modes
 
@@ -199,14 +199,15 @@ class Batch(ABC):
         points, weights = between(self.pieces())
         return points[:, :, None], weights * self.pdf_each(points[:, :, None])
 
-    def expect(self, g: Callable[[Array], Array]) -> Array:
+    def expect(self, g: Callable[[Array], Array], cuts: Array = NO_CUTS) -> Array:
         """E g(Y), (Q, k), for g that maps (G, d) to (G, k).
 
-        For d = 1 g may have jumps and kinks; for d > 1 that is so for events that are boxes.
+        For d = 1 g may have jumps and kinks, and those that are known may be given as ``cuts``,
+        (C,); for d > 1 that is so for events that are boxes.
         """
 
         def on_a_line(batch: Batch, _: slice) -> Array:
-            edges = batch.pieces()
+            edges = with_edges(batch.pieces(), cuts)
             masses = np.abs(np.diff(batch.cdf_each(edges[:, :, None]), axis=1))
             points, weights = between(split_for(lambda y: g(y[:, None]), edges, masses))
             masses = weights * batch.pdf_each(points[:, :, None])

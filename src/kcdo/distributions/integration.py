@@ -18,6 +18,7 @@ from kcdo.errors import AccuracyWarning
 Cuts = tuple[NDArray[np.integer], Array]  # rows, and places in them
 
 ORDER = 5  # Gauss points on a piece
+NO_CUTS = np.empty(0)
 _LARGEST = 0.01  # probability of a piece on which g is first looked at
 _TOLERANCE = 1e-11  # error of a piece, in E |g|
 _MOST_ROUGH = 8  # pieces that are halved at a time, for each of the first ones
@@ -34,6 +35,15 @@ def between(edges: Array, order: int = ORDER) -> tuple[Array, Array]:
     both = (part.reshape(len(rows), -1) for part in (middle + half * places, half * weights))
     points, shares = (np.broadcast_to(part, (len(edges), part.shape[1])) for part in both)
     return points, shares
+
+
+def with_edges(edges: Array, more: Array) -> Array:
+    """Return edges (Q, K) together with others (C,) that all rows share."""
+    if not len(more):
+        return edges
+    rows = edges[:1] if is_shared(edges) else edges
+    every = np.sort(np.hstack([rows, np.broadcast_to(more, (len(rows), len(more)))]), axis=1)
+    return np.broadcast_to(every, (len(edges), every.shape[1]))
 
 
 def is_shared(table: Array) -> bool:

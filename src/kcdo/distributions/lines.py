@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.distributions.integration import is_shared
+from kcdo.distributions.integration import is_shared, with_edges
 from kcdo.distributions.layouts import RegionShape
 from kcdo.distributions.roots import monotone_roots
 from kcdo.transforms import Identity, Transform
 
 Rows = NDArray[np.integer]
 
-_FINER = 4  # places looked at in each piece
+_LOOK = np.array([1e-9, 0.25, 0.5, 0.75, 1.0 - 1e-9])  # in each piece
 _GOLDEN_STEPS = 40  # to 1e-8 of the distance of places: no maximum is known better
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 _EDGE = 1e-3  # probability at a bound that has no mode where the density is infinite there
@@ -103,15 +103,19 @@ class Line:
 
     def seen(self) -> tuple[Array, Array]:
         """Return places t (Q, K) that show every rise and fall, and the heights there."""
-        edges = self.batch.pieces()
+        edges = with_edges(self.batch.pieces(), self.transform.kinks())
         if self.linear:
             return edges, self.heights(edges)
-        shares = np.arange(_FINER) / _FINER
-        rows = edges[:1] if is_shared(edges) else edges
-        inner = rows[:, :-1, None] + np.diff(rows, axis=1)[:, :, None] * shares
-        t = np.hstack([inner.reshape(len(rows), -1), rows[:, -1:]])
+        t = _looks(edges[:1] if is_shared(edges) else edges)
         t = np.broadcast_to(t, (len(edges), t.shape[1]))
         return t, self.heights(t)
+
+
+def _looks(edges: Array) -> Array:
+    """Return places all over each piece: not its edges, where a density may jump."""
+    width = np.diff(edges, axis=1)[:, :, None]
+    places = np.where(width > 0, edges[:, :-1, None] + width * _LOOK, -np.inf)
+    return np.maximum.accumulate(places.reshape(len(edges), -1), axis=1).clip(edges[:, :1])
 
 
 def peaks(line: Line, least: float) -> list[Modes]:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Rows, join, log
+from kcdo.distributions.integration import NO_CUTS
 from kcdo.distributions.roots import monotone_roots
 from kcdo.errors import InvalidInputError
 
@@ -154,9 +155,9 @@ class MixtureBatch(Batch):
         masses = [w[:, None] * m for w, (_, m) in zip(self.weights.T, rules, strict=True)]
         return np.concatenate([p for p, _ in rules], axis=1), np.concatenate(masses, axis=1)
 
-    def expect(self, g: Callable[[Array], Array]) -> Array:
+    def expect(self, g: Callable[[Array], Array], cuts: Array = NO_CUTS) -> Array:
         """E g(Y): the mean of those of the parts."""
-        return self._mixed(lambda part: part.expect(g))
+        return self._mixed(lambda part: part.expect(g, cuts))
 
     def knots(self) -> Array:
         """Return the knots of all parts, thinned out where they are very many."""

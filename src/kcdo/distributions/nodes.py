@@ -8,7 +8,7 @@ import numpy as np
 
 from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Rows
-from kcdo.distributions.integration import between, is_shared, split_for
+from kcdo.distributions.integration import NO_CUTS, between, is_shared, split_for
 from kcdo.distributions.layouts import Layout
 
 _MATRIX_ELEMENTS = 1 << 23  # nodes x points evaluated at a time
@@ -139,13 +139,13 @@ class NodeBatch(Batch):
         """∫ p² = πᵀ G π, with G the overlaps of the bumps."""
         return np.einsum("qm,qm->q", self.masses @ self.layout.overlaps(), self.masses)
 
-    def expect(self, g: Callable[[Array], Array]) -> Array:
+    def expect(self, g: Callable[[Array], Array], cuts: Array = NO_CUTS) -> Array:
         """E g(Y): one quadrature for all distributions."""
         if self.dim > 1:
             points, shares = self.layout.quadrature()
             values = g(points)
             return self._with_events(self.masses @ (shares @ values), g, points, values)
-        edges = self.layout.pieces()
+        edges = np.sort(np.concatenate([self.layout.pieces(), cuts]))
         masses = np.abs(np.diff(self.cdf(edges[:, None]), axis=1)).max(axis=0)
         split = split_for(lambda y: g(y[:, None]), edges[None], masses[None])
         points, weights = (part[0] for part in between(split))

@@ -1,5 +1,6 @@
 """From a signed function on the nodes to a density (docs/theory.md)."""
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -8,6 +9,7 @@ from kcdo.arrays import Array
 
 Positivity = Literal["project", "clip", "signed"]
 _MASS_TOLERANCE = 1e-13
+_LEAST_INTEGRAL = 1e-3
 _MOST_STEPS = 200  # a handful suffice; each step drops at least one node
 
 POSITIVITY: tuple[Positivity, ...] = ("project", "clip", "signed")
@@ -35,6 +37,32 @@ def positive_parts(values: Array, weights: Array, how: Positivity) -> tuple[Arra
         return values, values @ weights
     positive = np.maximum(values, 0.0) if how == "clip" else _project(values, weights)
     return positive, positive @ weights
+
+
+def positive_density(values: Array, weights: Array) -> tuple[Array, Callable[[Array], Array]]:
+    """Return projected densities of signed node values (Q, M), and the pullback of derivatives.
+
+    Values are divided by their integral and projected: max(p - τ, 0), where τ is the mean excess of
+    the nodes that stay. Rows without a positive integral are uniform, with derivative 0.
+    """
+    integral = values @ weights
+    usable = integral > _LEAST_INTEGRAL
+    integral = np.where(usable, integral, 1.0)
+    signed = np.where(usable[:, None], values / integral[:, None], 1.0 / weights.sum())
+    density = make_positive(signed, weights, "project")
+    active = density > 0
+
+    def pullback(G: Array) -> Array:
+        kept = np.where(active, G, 0.0)
+        # τ moves by Σ_active v dp / Σ_active v
+        slope = kept.sum(axis=1) / np.maximum(active @ weights, 1e-300)
+        signed_slope = np.where(active, G - slope[:, None] * weights, 0.0)
+        along = np.sum(signed_slope * signed, axis=1)
+        out = (signed_slope - along[:, None] * weights) / integral[:, None]
+        out[~usable] = 0.0
+        return out
+
+    return density, pullback
 
 
 def _project(values: Array, weights: Array) -> Array:

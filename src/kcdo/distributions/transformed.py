@@ -8,11 +8,12 @@ import numpy as np
 
 from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Rows, join
-from kcdo.distributions.integration import between, split_for
+from kcdo.distributions.integration import NO_CUTS, between, split_for, with_edges
 from kcdo.distributions.lines import Line
 from kcdo.transforms import Transform
 
 _MIDDLE = np.array([0.25, 0.75])
+_NARROWEST = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +100,9 @@ class TransformedBatch(Batch):
     def _moments_on_a_line(self) -> tuple[Array, Array]:
         def of_block(batch: Any, _: slice) -> Array:
             inner = batch.inner
-            edges = inner.pieces()
-            masses = np.diff(inner.cdf_each(edges[:, :, None]), axis=1)
-            width = np.diff(batch.quantile(_MIDDLE)[:, :, 0], axis=1)
+            edges = with_edges(inner.pieces(), self.transform.kinks())
+            masses = np.abs(np.diff(inner.cdf_each(edges[:, :, None]), axis=1))
+            width = np.maximum(np.diff(batch.quantile(_MIDDLE)[:, :, 0], axis=1), _NARROWEST)
             split = split_for(lambda t: self.transform.inverse(t[:, None]), edges, masses, width)
             t, weights = between(split)
             masses = weights * inner.pdf_each(t[:, :, None])
@@ -130,9 +131,12 @@ class TransformedBatch(Batch):
         points, masses = self.inner.quadrature()
         return self.transform.inverse(points), masses
 
-    def expect(self, g: Callable[[Array], Array]) -> Array:
+    def expect(self, g: Callable[[Array], Array], cuts: Array = NO_CUTS) -> Array:
         """E g(Y), of the function g(T⁻¹(t)) of the inner distributions."""
-        return self.inner.expect(lambda t: g(self.transform.inverse(t)))
+        if self.dim == 1:
+            there = self.transform.forward(cuts[:, None])[:, 0]
+            cuts = np.concatenate([there[np.isfinite(there)], self.transform.kinks()])
+        return self.inner.expect(lambda t: g(self.transform.inverse(t)), cuts)
 
     def knots(self) -> Array:
         """Knots of the inner distributions, mapped."""
@@ -140,7 +144,8 @@ class TransformedBatch(Batch):
 
     def pieces(self) -> Array:
         """Pieces of the inner distributions, mapped."""
-        return self.transform.inverse(self.inner.pieces()[:, :, None])[:, :, 0]
+        edges = with_edges(self.inner.pieces(), self.transform.kinks())
+        return self.transform.inverse(edges[:, :, None])[:, :, 0]
 
     def line(self) -> Line:
         """Return the densities over t: at a bound, t is infinite, and the density may be."""
@@ -152,7 +157,7 @@ class TransformedBatch(Batch):
             return super().square_integral()
 
         def of_block(batch: Any, _: slice) -> Array:
-            t, weights = between(batch.inner.pieces())
+            t, weights = between(with_edges(batch.inner.pieces(), self.transform.kinks()))
             p = batch.inner.pdf_each(t[:, :, None])
             slope = _exp(self.transform.log_slope(t[:, :, None])[:, :, 0])
             return np.einsum("qk,qk->q", weights * p, np.where(p > 0, p * slope, 0.0))
@@ -161,7 +166,10 @@ class TransformedBatch(Batch):
 
     def entropy(self) -> Array:
         """-∫ p log p = that of the inner distribution - E log T'(Y)."""
-        slopes = self.inner.expect(lambda t: self.transform.log_slope(t).sum(axis=1, keepdims=True))
+        slopes = self.inner.expect(
+            lambda t: self.transform.log_slope(t).sum(axis=1, keepdims=True),
+            self.transform.kinks() if self.dim == 1 else NO_CUTS,
+        )
         return self.inner.entropy() - slopes[:, 0]
 
     def _with_jacobian(self, points: Array, inner: Callable[[Array], Array]) -> Array:

@@ -5,7 +5,6 @@ from kcdo.estimators.conditional import ConditionalDensityOperator
 from kcdo.estimators.density import DensityReconstruction, ReconstructedDensity, reconstruct
 from kcdo.estimators.mean import ConditionalMeanOperator
 from kcdo.estimators.report import FitReport
-from kcdo.persistence import load
 
 __all__ = [
     "ConditionalDensityOperator",
@@ -13,6 +12,5 @@ __all__ = [
     "DensityReconstruction",
     "FitReport",
     "ReconstructedDensity",
-    "load",
     "reconstruct",
 ]

@@ -1,6 +1,8 @@
 """The conditional density operator as a scikit-learn estimator."""
 
 import time
+import warnings
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 from os import PathLike
@@ -13,46 +15,72 @@ from sklearn.utils import RegressorTags, Tags
 from sklearn.utils.validation import check_is_fitted
 
 from kcdo.arrays import Array
-from kcdo.automatic import Chosen, Side, automatic_fit, fit_chosen
-from kcdo.combination import Combination, CombinedOperator
+from kcdo.components import (
+    Combination,
+    DensityOperator,
+    Effort,
+    Mixture,
+    ModelParameters,
+    OperatorParameters,
+    Settings,
+    condition,
+    unconditional,
+)
 from kcdo.distributions import ConditionalDistribution, Positivity
-from kcdo.errors import InvalidInputError, InvalidTypeError
+from kcdo.errors import InvalidInputError, InvalidTypeError, KcdoWarning
 from kcdo.estimators.base import (
+    ConditionalEstimator,
     check_output_options,
     check_positivity,
     check_ridge,
     checked_seed,
 )
 from kcdo.estimators.report import FitReport
-from kcdo.estimators.streamed import StreamedFits
+from kcdo.fitting import (
+    DEFAULT_ALPHA,
+    RULES,
+    Chunk,
+    ModelSpec,
+    Pilot,
+    StreamPlan,
+    automatic_fit,
+    pilot_size,
+    ridge_value,
+    same_plan,
+    stream,
+    warn_outside,
+)
+from kcdo.frames import Labels
 from kcdo.kernels import Kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference
-from kcdo.operators import DensityOperator, condition
+from kcdo.metrics.importance import shuffled_importances
 from kcdo.parallel import blas_limit, thread_count
 from kcdo.progress import Progress
 from kcdo.regularisation import Scheme
 from kcdo.reports import write_report
-from kcdo.selection import DEFAULT_ALPHA, RULES, Wishes, ridge_value
+from kcdo.rows import Rows
 from kcdo.systems import (
     Exact,
     Groups,
     Iterative,
     Nystrom,
+    NystromSums,
+    Queries,
     Solver,
     System,
-    automatic,
+    choose_solver,
     effective_size,
     may_repeat,
 )
 from kcdo.transforms import Columns, Support, strictly_inside, transform_for
-from kcdo.tuning import Rows
 from kcdo.validation import check_outputs, is_chunks
 
 SELECTIONS = ("auto", *RULES)
+EFFORT = Effort()  # of every fit
 
 
-class ConditionalDensityOperator(StreamedFits):
+class ConditionalDensityOperator(ConditionalEstimator):
     """Conditional density estimation by the kernel conditional density operator.
 
     ``p̂(·|x') = Σ_j w_j(x') (C_ρ + α')⁻¹ ℓ(y_j, ·),  w(x') = (K + NαI)⁻¹ k(X, x')``, in closed form
@@ -75,10 +103,10 @@ class ConditionalDensityOperator(StreamedFits):
         Spectral filter of the output side; :class:`Tikhonov` by default.
     selection : {"auto", "heuristic", "paper"}
         How open parameters are chosen: by held-out losses in closed form, with scales for every
-        input column and a combination of several forms; by the sound one-factorisation rule; or
+        input column and a mixture of several components; by the sound one-factorisation rule; or
         by the paper's.
     combination : Combination, optional
-        Weights of the forms that ``selection="auto"`` combines; by default all are learnt.
+        Weights of the components that ``selection="auto"`` mixes; by default all are learnt.
     support : (lower, upper), or one such pair per output, optional
         Bounds that outputs cannot cross (None for an open side), such as ``(0, None)``: no mass
         is put outside.
@@ -124,7 +152,10 @@ class ConditionalDensityOperator(StreamedFits):
     """
 
     report_: FitReport
-    _operator: DensityOperator | CombinedOperator
+    sums_: NystromSums
+    _operator: DensityOperator | Mixture
+    _parameters: ModelParameters
+    _plan: StreamPlan
     _transform: Columns | None
 
     def __init__(
@@ -171,29 +202,56 @@ class ConditionalDensityOperator(StreamedFits):
             self._fit(X, y, sample_weight)
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
-        started = time.perf_counter()
-        if y is None and is_chunks(X):
-            if sample_weight is not None:
-                raise InvalidInputError(
-                    "weights of chunks come with them, as (X, y, weight); got sample_weight."
-                )
-            self._fit_chunks(X, started)
-            return
-        inputs, outputs, weights = self._encode(X, y, sample_weight)
-        groups, solver = self._choose_solver(inputs, weights)
-        if self.selection == "auto":
-            self._fit_automatic(Rows(inputs, outputs, weights), solver, started)
-        elif isinstance(solver, Nystrom):
-            self._fit_arrays_streamed((inputs, outputs, weights), solver, started)
-        else:
-            self._fit_exact(groups or Groups.of(inputs, weights), outputs, solver, started)
+    def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Add rows to the fit; the first call fixes centres, box, scaling and kernels.
 
-    def conditional(self, X: Any) -> ConditionalDistribution:
-        """Return the distributions of Y given each query: rows of X, or uncertain inputs."""
-        queries = self._queries(X)
-        dist = condition(self._operator, queries, flat=self._flat, transform=self._transform)
-        return dist.labelled(self._labels(X))
+        The sums are those of one :meth:`fit` by the same centres; the model is solved anew.
+        """
+        self._check_parameters()
+        options = self._stream_options()
+        started = time.perf_counter()
+        if hasattr(self, "_plan"):
+            chunk = self._encode_more(X, y, sample_weight)
+            plan, before = self._plan, self.sums_
+            warn_outside(plan.output.measure, chunk[1])
+        else:
+            if hasattr(self, "_operator"):
+                warnings.warn(
+                    "partial_fit starts anew: the fit before it kept no sums. Begin with "
+                    'partial_fit, or fit with solver=kcdo.Nystrom() and selection="heuristic".',
+                    KcdoWarning,
+                    stacklevel=2,
+                )
+            chunk = self._encode(X, y, sample_weight)
+            size = pilot_size(options, len(chunk[0]))
+            plan = self._stream_plan(Pilot.of_chunks(iter([chunk]), size, self._seed()), options)
+            before = plan.empty_sums()
+        sums = plan.empty_sums()  # its own: an interrupted call leaves no half of its rows behind
+        plan.add(sums, chunk)
+        self._solve_sums(plan, before.merged(sums), started)
+        return self
+
+    def merge(self, *others: "ConditionalDensityOperator") -> Self:
+        """Add the sums of models made by :meth:`worker`, which saw other rows in partial_fit."""
+        self._need_sums()
+        started = time.perf_counter()
+        sums = self.sums_
+        for other in others:
+            if getattr(other, "_plan", None) is None or not same_plan(self._plan, other._plan):
+                raise InvalidInputError(
+                    "merge takes models made by worker(): they must share centres, kernels and "
+                    "output grid."
+                )
+            sums = sums.merged(other.sums_)
+        self._solve_sums(self._plan, sums, started)
+        return self
+
+    def worker(self) -> Self:
+        """Return a model with the same centres, kernels and grid, and no data yet."""
+        self._need_sums()
+        other = self._without("_operator", "report_")
+        other._plan, other.sums_ = self._plan, self._plan.empty_sums()
+        return other
 
     def refit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Return a new model of other rows with the parameters of this one: nothing is chosen.
@@ -201,23 +259,41 @@ class ConditionalDensityOperator(StreamedFits):
         For cross-validation at fixed parameters, and for data that grew a little.
         """
         check_is_fitted(self)
+        started = time.perf_counter()
         rows = Rows(*self._encode_more(X, y, sample_weight))
         solver = self._choose_solver(rows.X, rows.weights)[1]
-        other = copy(self)
-        for name in ("_plan", "sums_"):  # they are of the rows before
-            other.__dict__.pop(name, None)
-        other._chosen = self._all_chosen()
-        other._operator = fit_chosen(other._chosen, self._wishes(), rows, solver, self.positivity)
-        other.report_ = replace(self.report_, n_samples=len(rows))
+        parameters = self._chosen_parameters()
+        model = parameters.fit(rows, self._spec(solver).settings)
+        training = model.primary.training
+        assert training is not None
+        other = self._without("_plan", "sums_")  # they are of the rows before
+        other._parameters = parameters
+        other._finish(training.system, model, len(rows), started)
+        before = self.report_
+        other.report_ = replace(
+            other.report_,
+            loss=before.loss,
+            weights=before.weights,
+            importances=before.importances,
+        )
         return other
 
-    def _all_chosen(self) -> Chosen:
-        if hasattr(self, "_chosen"):
-            return self._chosen
-        operator = self._operator
-        assert isinstance(operator, DensityOperator)
-        side = Side(operator.system.kernel, self.report_.alpha, operator.output)
-        return Chosen(side, None, None, {"plain": 1.0}, np.zeros(self._n_outputs))
+    def conditional(self, X: Any) -> ConditionalDistribution:
+        """Return the distributions of Y given each query: rows of X, or uncertain inputs."""
+        return self._given(self._queries(X)).labelled(self._labels(X))
+
+    def marginal(self) -> ConditionalDistribution:
+        """Return p(y) of the training rows, whatever the inputs, as the distribution of one query.
+
+        It is what a model that ignores the inputs predicts, with the output side of this one.
+        """
+        check_is_fitted(self)
+        dist = unconditional(self._operator.primary, flat=self._flat, transform=self._transform)
+        return dist.labelled(Labels(self._encoder.library, outputs=self.target_names_))
+
+    def _given(self, queries: Queries) -> ConditionalDistribution:
+        """Return the distributions of encoded queries."""
+        return condition(self._operator, queries, flat=self._flat, transform=self._transform)
 
     def predict(self, X: Any) -> Array:
         """Return the conditional mean, (Q,) or (Q, d)."""
@@ -230,16 +306,170 @@ class ConditionalDensityOperator(StreamedFits):
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the mean log density of y given X."""
-        return float(
-            np.average(
-                self.score_samples(X, y),
-                weights=np.asarray(sample_weight) if sample_weight is not None else None,
-            )
-        )
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        return float(np.average(self.score_samples(X, y), weights=weights))
 
     def report(self, path: str | PathLike[str], X: Any, y: Any = None, **options: Any) -> Path:
         """Write one HTML file to explore the model, see :func:`kcdo.reports.write_report`."""
         return write_report(self, path, X, y, **options)
+
+    # --- how a fit comes about
+
+    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+        started = time.perf_counter()
+        if y is None and is_chunks(X):
+            if sample_weight is not None:
+                raise InvalidInputError(
+                    "weights of chunks come with them, as (X, y, weight); got sample_weight."
+                )
+            self._fit_chunks(X, started)
+            return
+        rows = Rows(*self._encode(X, y, sample_weight))
+        groups, solver = self._choose_solver(rows.X, rows.weights)
+        if self.selection == "auto":
+            self._fit_automatic(rows, solver, started)
+        elif isinstance(solver, Nystrom):
+            self._stream_options()  # or an error says why not
+            data = rows.X, rows.Y, rows.weights
+            pilot = Pilot.of_arrays(data, pilot_size(solver, len(rows)), self._seed())
+            self._stream(pilot, iter([data]), solver, started)
+        else:
+            groups = groups or Groups.of(rows.X, rows.weights)
+            system, output = RULES[self.selection](self._spec(solver), groups, rows.Y)
+            operator = DensityOperator.solved(system, output, rows.Y, self.positivity)
+            self._finish(system, operator, len(rows), started)
+
+    def _fit_automatic(self, rows: Rows, solver: Solver, started: float) -> None:
+        fitted = automatic_fit(self._spec(solver), rows)
+        self._finish(fitted.system, fitted.model, len(rows), started)
+        self._parameters = fitted.parameters
+        names = getattr(self, "feature_names_in_", None)
+        found = self._importances(rows.X)
+        names = [str(j) for j in range(len(found))] if names is None else names
+        self.report_ = replace(
+            self.report_,
+            loss=fitted.loss,
+            weights=fitted.parameters.weights,
+            importances=dict(zip(names, found.tolist(), strict=True)),
+        )
+
+    def _importances(self, inputs: NDArray) -> Array:
+        """Return how much each column of the training rows matters."""
+        if inputs.dtype == object:  # anything that a kernel compares: no columns to shuffle
+            return np.ones(1)
+        return shuffled_importances(self._given, inputs)
+
+    def _fit_chunks(self, source: Any, started: float) -> None:
+        options = self._stream_options()
+        first = next((part for part in source if len(part[0])), None)
+        if first is None:
+            raise InvalidInputError("Found 0 sample(s) in the chunks; 2 are required.")
+        self._encode(first[0], first[1], None, least=1)  # learns the columns
+
+        def chunks(learn: bool = False) -> Iterator[Chunk]:
+            for part in source:
+                X, Y, *weight = part
+                if len(X):
+                    yield self._encode_more(X, Y, weight[0] if weight else None, learn=learn)
+
+        pilot = Pilot.of_chunks(chunks(learn=True), pilot_size(options, 1 << 20), self._seed())
+        self._stream(pilot, chunks(), options, started)
+
+    def _stream(
+        self, pilot: Pilot, chunks: Iterator[Chunk], options: Nystrom, started: float
+    ) -> None:
+        plan = self._stream_plan(pilot, options)
+        sums = stream(plan, chunks, pilot.n_rows, Progress(self.verbose))
+        self._solve_sums(plan, sums, started)
+
+    def _stream_plan(self, pilot: Pilot, options: Nystrom) -> StreamPlan:
+        automatic = self.selection == "auto"
+        return StreamPlan.chosen(self._spec(Exact()), options, pilot, automatic=automatic)
+
+    def _solve_sums(self, plan: StreamPlan, sums: NystromSums, started: float) -> None:
+        system = plan.system(sums)
+        operator = plan.operator(system, sums)
+        self._plan, self.sums_ = plan, sums
+        self._finish(system, operator, sums.n_rows, started)
+
+    def _stream_options(self) -> Nystrom:
+        if self.selection == "paper":
+            raise InvalidInputError(
+                'selection="paper" has no streamed form: it needs as many nodes as rows. Use '
+                'selection="heuristic".'
+            )
+        if isinstance(self.solver, Exact | Iterative):
+            raise InvalidInputError(
+                f"{type(self.solver).__name__}() needs all rows at once, its sums do not merge: "
+                "use solver=kcdo.Nystrom() for partial_fit, merge and chunks."
+            )
+        return self.solver if isinstance(self.solver, Nystrom) else Nystrom()
+
+    def _need_sums(self) -> None:
+        if not hasattr(self, "_plan"):
+            check_is_fitted(self)
+            raise InvalidInputError(
+                "this model keeps no sums to merge: fit with solver=kcdo.Nystrom() and "
+                'selection="heuristic", or by partial_fit.'
+            )
+
+    def _choose_solver(self, inputs: NDArray, weights: Array) -> tuple[Groups | None, Solver]:
+        """Return the solver, and the groups of equal inputs where they had to be found for it."""
+        if self.solver != "auto":
+            return None, self.solver
+        if self.selection == "paper":
+            return None, Exact()
+        ridge = None
+        kernel_is_open = self.kernel_x is None or isinstance(self.kernel_x, str)
+        if self.selection == "heuristic" and self.alpha is None and kernel_is_open:
+            ridge = ridge_value(None, DEFAULT_ALPHA, effective_size(weights), 0)
+        if may_repeat(inputs, self._seed()):
+            groups = Groups.of(inputs, weights)
+            return groups, choose_solver(len(groups.points), ridge)
+        return None, choose_solver(len(inputs), ridge)
+
+    def _spec(self, solver: Solver) -> ModelSpec:
+        return ModelSpec(
+            self._encoder.kernel,
+            self.kernel_y,
+            self.reference,
+            self.alpha,
+            self.alpha_prime,
+            self.filter,
+            self.combination or Combination(),
+            Settings(solver, self.positivity, self.n_jobs, self._seed(), EFFORT),
+            Progress(self.verbose),
+        )
+
+    def _chosen_parameters(self) -> ModelParameters:
+        if hasattr(self, "_parameters"):
+            return self._parameters
+        operator = self._operator.primary
+        plain = OperatorParameters(operator.system.kernel, self.report_.alpha, operator.output)
+        return ModelParameters((plain,), {"plain": 1.0})
+
+    def _finish(
+        self, system: System, operator: DensityOperator | Mixture, n_samples: int, started: float
+    ) -> None:
+        plan = getattr(self, "_plan", None)
+        self.report_ = FitReport.of(
+            system.describe(),
+            operator,
+            self.selection,
+            n_samples,
+            time.perf_counter() - started,
+            0.0 if plan is None or plan.bins is None else plan.bins.error,
+        )
+        self._operator = operator.without_training()
+
+    def _without(self, *names: str) -> Self:
+        """Return a copy that lacks some parts of the fit."""
+        other = copy(self)
+        for name in names:
+            other.__dict__.pop(name, None)
+        return other
+
+    # --- the border: parameters, outputs with bounds
 
     def _check_parameters(self) -> None:
         if self.selection not in SELECTIONS:
@@ -262,93 +492,24 @@ class ConditionalDensityOperator(StreamedFits):
     def _seed(self) -> int:
         return checked_seed(self.random_state)
 
-    def _wishes(self, solver: Exact | Iterative | None = None) -> Wishes:
-        return Wishes(
-            self._encoder.kernel,
-            self.kernel_y,
-            self.reference,
-            self.alpha,
-            self.alpha_prime,
-            self.filter,
-            self.n_jobs,
-            self._seed(),
-            solver or Exact(),
-            Progress(self.verbose),
-        )
-
-    def _choose_solver(self, inputs: NDArray, weights: Array) -> tuple[Groups | None, Solver]:
-        """Return the solver, and the groups of equal inputs where they had to be found for it."""
-        if self.solver != "auto":
-            return None, self.solver
-        ridge = None
-        kernel_is_open = self.kernel_x is None or isinstance(self.kernel_x, str)
-        if self.selection == "heuristic" and self.alpha is None and kernel_is_open:
-            ridge = ridge_value(None, DEFAULT_ALPHA, effective_size(weights), 0)
-        if self.selection == "paper" or may_repeat(inputs, self._seed()):
-            groups = Groups.of(inputs, weights)
-            chosen = automatic(len(groups.points), ridge)
-            return groups, Exact() if self.selection == "paper" else chosen
-        return None, automatic(len(inputs), ridge)
-
-    def _fit_exact(
-        self, groups: Groups, outputs: Array, solver: Exact | Iterative, started: float
-    ) -> None:
-        sides = RULES[self.selection](self._wishes(solver), groups, outputs)
-        operator = DensityOperator.exact(sides.system, sides.output, outputs, self.positivity)
-        self._finish(sides.system, operator, len(outputs), started)
-
-    def _fit_automatic(self, rows: Rows, solver: Solver, started: float) -> None:
-        wishes = self._wishes(solver if not isinstance(solver, Nystrom) else None)
-        combination = self.combination or Combination()
-        fitted = automatic_fit(wishes, rows, solver, combination, self.positivity)
-        self._finish(fitted.system, fitted.operator, len(rows), started)
-        self._chosen = fitted.chosen
-        names = getattr(self, "feature_names_in_", None)
-        names = [str(j) for j in range(len(fitted.importances))] if names is None else names
-        self.report_ = replace(
-            self.report_,
-            loss=fitted.loss,
-            weights=fitted.operator.weights,
-            importances=dict(zip(names, fitted.importances.tolist(), strict=True)),
-        )
-
     def _checked(
         self, X: Any, Y: Any, sample_weight: Any, least: int
     ) -> tuple[NDArray, Array, Array]:
         inputs, outputs, weights = super()._checked(X, Y, sample_weight, least)
         self._transform = None if self.support is None else transform_for(self.support, outputs)
-        return inputs, self._on_the_line(outputs), weights
+        return inputs, self._to_unbounded(outputs), weights
 
     def _encode_more(
         self, X: Any, Y: Any, sample_weight: Any, *, learn: bool = False
     ) -> tuple[NDArray, Array, Array]:
         inputs, outputs, weights = super()._encode_more(X, Y, sample_weight, learn=learn)
-        return inputs, self._on_the_line(outputs), weights
+        return inputs, self._to_unbounded(outputs), weights
 
-    def _on_the_line(self, outputs: Array) -> Array:
-        """Return outputs without bounds, where some were declared."""
+    def _to_unbounded(self, outputs: Array) -> Array:
+        """Return outputs on the whole line, where bounds were declared."""
         if self._transform is None:
             return outputs
         return self._transform.forward(strictly_inside(self._transform, outputs))
-
-    def _finish(
-        self,
-        system: System,
-        operator: DensityOperator | CombinedOperator,
-        n_samples: int,
-        started: float,
-    ) -> None:
-        plan = getattr(self, "_plan", None)
-        self.report_ = FitReport.of(
-            system,
-            operator.plain if isinstance(operator, CombinedOperator) else operator,
-            self.selection,
-            n_samples,
-            time.perf_counter() - started,
-            None if plan is None else plan.bins,
-            operator.nbytes,
-        )
-        self._operator = operator
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

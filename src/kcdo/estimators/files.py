@@ -5,17 +5,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.automatic import Chosen
-from kcdo.combination import CombinedOperator
+from kcdo.components import (
+    DensityOperator,
+    LocationScaleParameters,
+    MeanOperator,
+    Mixture,
+    ModelParameters,
+    OperatorParameters,
+)
 from kcdo.estimators.conditional import ConditionalDensityOperator
 from kcdo.estimators.density import DensityReconstruction, ReconstructedDensity
 from kcdo.estimators.mean import ConditionalMeanOperator
 from kcdo.estimators.report import FitReport
+from kcdo.fitting import StreamPlan
 from kcdo.frames import Labels
-from kcdo.operators import DensityOperator, MeanOperator
+from kcdo.kernels import Kernel
 from kcdo.persistence import register, register_model
 from kcdo.persistence.checks import kernel_fits, need, shape
-from kcdo.streaming import StreamPlan
 from kcdo.systems import Centres, NystromSums
 from kcdo.transforms import Columns
 from kcdo.validation import InputEncoder
@@ -47,14 +53,14 @@ def _check_conditional(model: Any, system: Centres, n_outputs: int) -> None:
 def _check_density_operator(model: ConditionalDensityOperator) -> None:
     model._check_parameters()
     operator = model._operator
-    plain = operator.plain if isinstance(operator, CombinedOperator) else operator
+    plain = operator.primary
     _check_conditional(model, plain.system, plain.dim)
     if model._transform is not None:
         need(len(model._transform.parts) == plain.dim, "the bounds of the outputs")
-    if hasattr(model, "_chosen"):
-        _check_chosen(model._chosen, plain)
+    if hasattr(model, "_parameters"):
+        _check_parameters(model._parameters, plain)
     else:
-        need(isinstance(operator, DensityOperator), "a combination without its parameters")
+        need(isinstance(operator, DensityOperator), "a mixture without its parameters")
     if hasattr(model, "_plan"):
         m, p = model._plan.centres.shape
         need(p == model.n_features_in_, "the centres of the streamed fit")
@@ -62,17 +68,18 @@ def _check_density_operator(model: ConditionalDensityOperator) -> None:
         shape(model.sums_.targets, model._plan.n_targets, m)
 
 
-def _check_chosen(chosen: Chosen, plain: DensityOperator) -> None:
+def _check_parameters(parameters: ModelParameters, plain: DensityOperator) -> None:
     """Check what another fit at the same parameters would use."""
-    need(chosen.plain.output.measure.dim == plain.dim, "the outputs of the chosen parameters")
-    sides = [chosen.plain] if chosen.residual is None else [chosen.plain, chosen.residual]
-    kernels = [side.kernel for side in sides]
-    if chosen.location is not None:
-        kernels.append(chosen.location.kernel)
-        if chosen.location.noise_kernel is not None:
-            kernels.append(chosen.location.noise_kernel)
+    kernels: list[Kernel | None] = []
+    for part in parameters.components:
+        if isinstance(part, OperatorParameters):
+            need(part.output.measure.dim == plain.dim, "the outputs of the chosen parameters")
+            kernels.append(part.kernel)
+        if isinstance(part, LocationScaleParameters):
+            kernels += [part.residual.kernel, part.location.kernel, part.location.noise_kernel]
     for kernel in kernels:
-        kernel_fits(kernel, plain.system.centres)
+        if kernel is not None:
+            kernel_fits(kernel, plain.system.centres)
 
 
 def _check_mean_operator(model: ConditionalMeanOperator) -> None:
@@ -99,14 +106,15 @@ register_model(
     ConditionalDensityOperator,
     _CONDITIONAL
     | {
-        "_operator": DensityOperator | CombinedOperator,
-        "_chosen": Chosen,
+        "_operator": DensityOperator | Mixture,
+        "_parameters": ModelParameters,
         "_transform": Columns | None,
         "_plan": StreamPlan,
         "sums_": NystromSums,
         "report_": FitReport,
     },
     check=_check_density_operator,
+    former={"_chosen": "_parameters"},
 )
 register_model(
     "ConditionalMeanOperator",

@@ -8,14 +8,14 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from kcdo.arrays import Array
+from kcdo.components import MeanOperator
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.errors import InvalidInputError
 from kcdo.estimators.base import ConditionalEstimator, check_ridge, checked_seed
+from kcdo.fitting import DEFAULT_ALPHA, ridge_value
 from kcdo.kernels import Gaussian, Kernel, as_kernel, with_median_scales
-from kcdo.operators import MeanOperator
 from kcdo.regularisation import Scheme
-from kcdo.selection import DEFAULT_ALPHA, ridge_value
-from kcdo.systems import ExactSystem, Groups
+from kcdo.systems import ExactRows, Groups
 
 
 class ConditionalMeanOperator(ConditionalEstimator):
@@ -61,7 +61,7 @@ class ConditionalMeanOperator(ConditionalEstimator):
         kernel_y = as_kernel(self.kernel_y if self.kernel_y is not None else Gaussian())
         kernel_y = with_median_scales(kernel_y, outputs, groups.weights, seed=seed)
         alpha = ridge_value(self.alpha, DEFAULT_ALPHA, groups.n_effective, len(outputs))
-        system = ExactSystem(kernel_x, groups, alpha, n_jobs=self.n_jobs)
+        system = ExactRows(kernel_x, groups, n_jobs=self.n_jobs).factor(alpha)
         self._operator = MeanOperator(system, outputs.copy(), kernel_y)
         return self
 

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass, field, fields
 
-from kcdo.binning import OutputBins
+from kcdo.components import Conditioner
 from kcdo.kernels import Kernel
-from kcdo.linalg import ConjugateGradients, Filter
-from kcdo.operators import DensityOperator
-from kcdo.systems import ExactSystem, System
+from kcdo.linalg import Filter
+from kcdo.systems import SolverFacts
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +35,7 @@ class FitReport:
     loss : float or None
         Held-out loss of the chosen parameters, for ``selection="auto"``.
     weights : dict
-        Weight of each form in the combination (docs/theory.md).
+        Weight of each component of the mixture (docs/theory.md).
     importances : dict
         How much each input column matters, in [0, 1]; 0 for a column that is switched off.
     """
@@ -65,35 +64,34 @@ class FitReport:
     @classmethod
     def of(
         cls,
-        system: System,
-        operator: DensityOperator,
+        solver: SolverFacts,
+        model: Conditioner,
         selection: str,
         n_samples: int,
         seconds: float,
-        bins: OutputBins | None,
-        nbytes: int,
+        binning_error: float,
     ) -> "FitReport":
-        """Read the report off a solved system and the operator it gave, and the model's memory."""
+        """Put together what a system says of itself and what the model of it is made of."""
+        operator = model.primary
         output = operator.output
-        solver = system.factor
         return cls(
-            method=system.method,
+            method=solver.method,
             selection=selection,
             n_samples=n_samples,
-            n_centres=system.n_centres,
+            n_centres=solver.n_centres,
             n_nodes=output.measure.n_nodes,
-            kernel_x=system.kernel,
+            kernel_x=operator.system.kernel,
             kernel_y=output.kernel.kernel,
-            alpha=system.alpha,
+            alpha=solver.alpha,
             alpha_prime=output.ridge,
             filter=output.filter,
-            jitter=system.jitter if isinstance(system, ExactSystem) else 0.0,
-            iterations=solver.iterations if isinstance(solver, ConjugateGradients) else 0,
-            residual=solver.residual if isinstance(solver, ConjugateGradients) else 0.0,
-            binning_error=0.0 if bins is None else bins.error,
-            memory=solver.nbytes + nbytes,
+            jitter=solver.jitter,
+            iterations=solver.iterations,
+            residual=solver.residual,
+            binning_error=binning_error,
+            memory=solver.nbytes + model.nbytes,
             seconds=seconds,
-            condition=system.condition(),
+            condition=solver.condition,
         )
 
     def __str__(self) -> str:

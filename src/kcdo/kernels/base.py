@@ -1,19 +1,32 @@
-"""What a kernel is: an immutable value that fills blocks of a Gram matrix, and their algebra."""
+"""What a kernel is: an immutable value that fills blocks of a Gram matrix, and their algebra.
+
+A kernel may be made of others, its ``children``. What is done to every kernel inside another is
+done by the walkers of :mod:`kcdo.kernels.parts`, which ask each kernel for its children, for what
+they see of the rows, and to be rebuilt around others. So a new kernel is one class: it overrides
+those of the methods of :class:`Kernel` in which it differs, and no other module knows of it.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError, InvalidTypeError
-from kcdo.inputs import GaussianInput
+from kcdo.inputs import Expectation, GaussianInput
 from kcdo.kernels.gram import evaluate
 
-Scale = float | tuple[float, ...] | None
+#: takes dL/dK of a loss L of a Gram matrix K, returns dL/d(log s) of every free scale s in order
+Pullback = Callable[[Array], list[float]]
+#: a Gram matrix with its pullback
+Differentiable = tuple[Array, Pullback]
+Parts = Sequence[Differentiable]
+#: takes a child, returns E k(x_i, x') on what the child sees of the rows and of the inputs
+PartExpectation = Callable[["Kernel"], Expectation]
 
 
 class Kernel(ABC):
@@ -27,6 +40,14 @@ class Kernel(ABC):
     thread_safe = True
     #: whether k(x, x') depends on x - x' alone
     stationary = False
+    #: whether rows must be vectors of numbers
+    vectors_only = True
+    #: whether the columns are categories
+    categorical = False
+    #: whether the family (Gaussian, Matérn, ...) is left to ``selection="auto"``
+    family_open = False
+    #: whether k(x, x') is the product of the values of the children
+    multiplies = False
 
     @abstractmethod
     def block(self, A: Array, B: Array) -> Array:
@@ -48,18 +69,66 @@ class Kernel(ABC):
         """Return k(a_i, a_i)."""
         return np.ones(len(A))
 
-    def gaussian_expectation(self, X: Array, inputs: GaussianInput) -> Array | None:
-        """E k(x_i, x') for x' ~ N(mean_q, cov_q), (Q, N); None where no closed form is known."""
-        return None
-
     @property
     def fitted(self) -> bool:
         """Whether every scale is set (``None`` asks for the median heuristic)."""
         return True
 
-    def inner_kernels(self, columns: Sequence[int]) -> "list[tuple[Kernel, list[int]]]":
-        """Return the kernels that this one is made of, each with those of the columns it sees."""
-        return []
+    # --- the kernels that this one is made of
+
+    @property
+    def children(self) -> "tuple[Kernel, ...]":
+        """The kernels that this one is made of; none if it is elementary."""
+        return ()
+
+    def rebuild(self, children: "Sequence[Kernel]") -> "Kernel":
+        """Return the same kernel made of other children, as many as there are."""
+        return self
+
+    def inner_columns(self, columns: Sequence[int]) -> list[int]:
+        """Return those of the columns that the children see."""
+        return list(columns)
+
+    def inner_rows(self, X: NDArray) -> NDArray:
+        """Return what the children see of rows."""
+        return X
+
+    def inner_inputs(self, inputs: GaussianInput) -> GaussianInput | None:
+        """Return what the children see of uncertain inputs; None if that is not Gaussian."""
+        return inputs
+
+    def gram_of_parts(self, parts: Parts, A: NDArray, B: NDArray) -> Differentiable:
+        """Return k(A, B) and its pullback from those of the children on their rows."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say how it changes with its children: define "
+            "gram_of_parts, or give every scale."
+        )
+
+    # --- uncertain inputs
+
+    def gaussian_expectation(self, X: Array, inputs: GaussianInput) -> Array | None:
+        """E k(x_i, x') for x' ~ N(mean_q, cov_q), (Q, N); None where no closed form is known."""
+        return None
+
+    def expectation_of_parts(
+        self, part: PartExpectation, inputs: GaussianInput
+    ) -> Expectation | None:
+        """Return E k(x_i, x') from ``part(child)`` of the children; None where it needs more."""
+        return None
+
+    # --- columns and scales
+
+    def with_positions(self, names: Sequence[str] | None) -> "Kernel":
+        """Return the kernel with column names turned into positions."""
+        return self.rebuild([child.with_positions(names) for child in self.children])
+
+    def with_median_scale(self, X: NDArray, weights: Array | None, seed: int) -> "Kernel":
+        """Return the elementary kernel with its missing scale set by the median heuristic."""
+        raise InvalidInputError(f"do not know how to choose scales for {self!r}; give them.")
+
+    def column_periods(self, p: int) -> Array | None:
+        """Return the periods of ``p`` columns, None if they have none."""
+        return None
 
     def on(self, columns: int | str | Sequence[int | str]) -> "OnColumns":
         """Return this kernel applied to some columns only, by position or name."""
@@ -73,62 +142,25 @@ class Kernel(ABC):
 
 
 @dataclass(frozen=True)
-class ScaledKernel(Kernel):
-    """A kernel with one scale, or one per column, in the units of the data.
+class Wrapper(Kernel):
+    """A kernel made of one other, whose nature it shares.
 
-    Parameters
-    ----------
-    scale : float, sequence of floats or None
-        ``None`` leaves the choice to the estimator that uses the kernel.
+    A subclass is a dataclass that defines ``block``, ``diag`` unless k(x, x) = 1, and
+    ``gram_of_parts`` if scales of the inner kernel are to be learnt; ``stationary``, if it is not
+    as stationary as the inner kernel.
     """
 
-    scale: Scale = None
-    stationary = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", checked_scale(self.scale, type(self).__name__))
+    kernel: Kernel
 
     @property
-    def fitted(self) -> bool:
-        """Whether the scale is set."""
-        return self.scale is not None
+    def children(self) -> tuple[Kernel, ...]:
+        """The inner kernel."""
+        return (self.kernel,)
 
-    def scales(self, p: int) -> Array:
-        """Return the scale of each of ``p`` columns."""
-        if self.scale is None:
-            raise InvalidInputError(
-                f"{type(self).__name__}() has no scale yet: give one, or fit it to data with "
-                "kcdo.with_median_scales(kernel, X)."
-            )
-        return per_column(self.scale, p, type(self).__name__, "scales")
-
-
-def per_column(value: float | tuple[float, ...], p: int, owner: str, what: str) -> Array:
-    """Return one number for all columns, or one each, as one for each of ``p`` columns."""
-    values = np.asarray(value, dtype=float)
-    if values.ndim and len(values) != p:
-        raise InvalidInputError(f"{owner} has {len(values)} {what} but the data have {p} columns.")
-    return np.broadcast_to(values, (p,))
-
-
-def checked_scale(scale: Any, owner: str, what: str = "scale") -> Scale:
-    """Return a scale (or period) as float or tuple of floats; positive and finite, or None."""
-    if scale is None:
-        return None
-    try:
-        values = np.asarray(scale, dtype=float)
-    except (TypeError, ValueError):
-        raise InvalidTypeError(f"{owner}: {what} must be numbers; got {scale!r}.") from None
-    if values.ndim > 1 or values.size == 0 or not np.all(np.isfinite(values) & (values > 0)):
-        raise InvalidInputError(f"{owner}: {what}s must be positive and finite; got {scale!r}.")
-    return float(values) if values.ndim == 0 else tuple(values.tolist())
-
-
-@dataclass(frozen=True)
-class Wrapper(Kernel):
-    """A kernel made of one other, whose nature it shares."""
-
-    kernel: Kernel
+    def rebuild(self, children: Sequence[Kernel]) -> Kernel:
+        """Return the same wrapper around another kernel."""
+        (kernel,) = children
+        return replace(self, kernel=kernel)
 
     @property
     def thread_safe(self) -> bool:  # type: ignore[override]
@@ -154,6 +186,7 @@ class OnColumns(Wrapper):
     """
 
     columns: tuple[int | str, ...]
+    multiplies = True
 
     def __init__(self, kernel: Kernel, columns: int | str | Sequence[int | str]) -> None:
         chosen = (columns,) if np.ndim(columns) == 0 else tuple(columns)  # type: ignore[arg-type]
@@ -173,23 +206,45 @@ class OnColumns(Wrapper):
                 raise InvalidInputError(f"kernel on column {c}, but the data have {p} columns.")
         return [int(c) % p for c in self.columns]
 
-    def inner_kernels(self, columns: Sequence[int]) -> list[tuple[Kernel, list[int]]]:
-        """Return the inner kernel with its columns."""
-        return [(self.kernel, [columns[i] for i in self.indices(len(columns))])]
+    def with_positions(self, names: Sequence[str] | None) -> Kernel:
+        """Return the kernel on the positions of its columns."""
+        if names is None:
+            return self
+        for column in self.columns:
+            if isinstance(column, str) and column not in names:
+                raise InvalidInputError(
+                    f"the kernel names column {column!r}, but the columns are {list(names)}."
+                )
+        places = [list(names).index(c) if isinstance(c, str) else c for c in self.columns]
+        return OnColumns(self.kernel, places)
+
+    def inner_columns(self, columns: Sequence[int]) -> list[int]:
+        """Return the chosen ones of the columns."""
+        return [columns[i] for i in self.indices(len(columns))]
+
+    def inner_rows(self, X: NDArray) -> NDArray:
+        """Return the chosen columns of rows."""
+        return X[:, self.indices(X.shape[1])]
+
+    def inner_inputs(self, inputs: GaussianInput) -> GaussianInput:
+        """Return the marginal distribution of the chosen columns."""
+        return inputs.columns(self.indices(inputs.mean.shape[1]))
 
     def block(self, A: Array, B: Array) -> Array:
         """Return one block of kernel values."""
-        c = self.indices(A.shape[1])
-        return self.kernel.block(A[:, c], B[:, c])
+        return self.kernel.block(self.inner_rows(A), self.inner_rows(B))
 
     def diag(self, A: Array) -> Array:
         """Return k(a_i, a_i)."""
-        return self.kernel.diag(A[:, self.indices(A.shape[1])])
+        return self.kernel.diag(self.inner_rows(A))
 
-    def gaussian_expectation(self, X: Array, inputs: GaussianInput) -> Array | None:
-        """Return the inner closed form, under the marginal of its columns."""
-        c = self.indices(X.shape[1])
-        return self.kernel.gaussian_expectation(X[:, c], inputs.columns(c))
+    def gram_of_parts(self, parts: Parts, A: NDArray, B: NDArray) -> Differentiable:
+        """Return those of the inner kernel."""
+        return parts[0]
+
+    def expectation_of_parts(self, part: PartExpectation, inputs: GaussianInput) -> Expectation:
+        """Return that of the inner kernel: an integral over the chosen columns alone."""
+        return part(self.kernel)
 
 
 def _checked_column(column: Any) -> int | str:
@@ -223,9 +278,14 @@ class _Composite(Kernel):
             raise InvalidInputError(f"{type(self).__name__} needs at least one kernel.")
         object.__setattr__(self, "kernels", tuple(parts))
 
-    def inner_kernels(self, columns: Sequence[int]) -> list[tuple[Kernel, list[int]]]:
-        """Return the terms or factors, each with all columns."""
-        return [(kernel, list(columns)) for kernel in self.kernels]
+    @property
+    def children(self) -> tuple[Kernel, ...]:
+        """The terms or factors."""
+        return self.kernels
+
+    def rebuild(self, children: Sequence[Kernel]) -> Kernel:
+        """Return the sum or product of other kernels."""
+        return type(self)(tuple(children))
 
     @property
     def thread_safe(self) -> bool:  # type: ignore[override]
@@ -254,6 +314,8 @@ class Product(_Composite):
     array([[0.8843]])
     """
 
+    multiplies = True
+
     def block(self, A: Array, B: Array) -> Array:
         """Return one block of kernel values."""
         values = self.kernels[0].block(A, B)
@@ -265,17 +327,26 @@ class Product(_Composite):
         """Return k(a_i, a_i)."""
         return np.prod([k.diag(A) for k in self.kernels], axis=0)
 
-    def gaussian_expectation(self, X: Array, inputs: GaussianInput) -> Array | None:
-        """Return the product of the parts' forms, where their columns are independent."""
-        if not independent_groups(self, inputs):
+    def gram_of_parts(self, parts: Parts, A: NDArray, B: NDArray) -> Differentiable:
+        """Return the product of the factors; each moves it by the product of the others."""
+
+        def pullback(W: Array) -> list[float]:
+            found: list[float] = []
+            for i, (_, pull) in enumerate(parts):
+                others = [value for j, (value, _) in enumerate(parts) if j != i]
+                found += pull(W * np.prod(others, axis=0) if others else W)
+            return found
+
+        return np.prod([value for value, _ in parts], axis=0), pullback
+
+    def expectation_of_parts(
+        self, part: PartExpectation, inputs: GaussianInput
+    ) -> Expectation | None:
+        """Return the product of those of the factors, where their columns are independent."""
+        everything = range(inputs.mean.shape[1])
+        if not inputs.independent([factor.inner_columns(everything) for factor in self.kernels]):
             return None
-        values = np.ones((len(inputs), len(X)))
-        for kernel in self.kernels:
-            part = kernel.gaussian_expectation(X, inputs)
-            if part is None:
-                return None
-            values *= part
-        return values
+        return reduce(Expectation.times, [part(kernel) for kernel in self.kernels])
 
 
 class Sum(_Composite):
@@ -299,39 +370,11 @@ class Sum(_Composite):
         """Return k(a_i, a_i)."""
         return np.sum([k.diag(A) for k in self.kernels], axis=0)
 
-    def gaussian_expectation(self, X: Array, inputs: GaussianInput) -> Array | None:
-        """Return the sum of the parts' forms, if every part has one."""
-        parts = [k.gaussian_expectation(X, inputs) for k in self.kernels]
-        closed = [p for p in parts if p is not None]
-        return np.sum(closed, axis=0) if len(closed) == len(parts) else None
+    def gram_of_parts(self, parts: Parts, A: NDArray, B: NDArray) -> Differentiable:
+        """Return the sum of the terms."""
+        values = np.sum([value for value, _ in parts], axis=0)
+        return values, lambda W: [slope for _, pull in parts for slope in pull(W)]
 
-
-def leaves(kernel: Kernel, columns: Sequence[int]) -> Iterator[tuple[Kernel, list[int]]]:
-    """Yield the elementary kernels that a kernel is made of, each with the columns it acts on.
-
-    Examples
-    --------
-    >>> from kcdo import Gaussian, Laplace
-    >>> [columns for _, columns in leaves(Gaussian().on([0, 2]) * Laplace().on([1]), range(3))]
-    [[0, 2], [1]]
-    """
-    parts = kernel.inner_kernels(columns)
-    if not parts:
-        yield kernel, list(columns)
-    for part, inside in parts:
-        yield from leaves(part, inside)
-
-
-def independent_groups(kernel: Product, inputs: GaussianInput) -> bool:
-    """Whether the factors of ``kernel`` look at disjoint, independent groups of columns."""
-    p = inputs.mean.shape[1]
-    group_of = np.full(p, -1)
-    for number, factor in enumerate(kernel.kernels):
-        columns = factor.indices(p) if isinstance(factor, OnColumns) else list(range(p))
-        if np.any(group_of[columns] >= 0):
-            return False
-        group_of[columns] = number
-    if inputs.diagonal:
-        return True
-    across = group_of[:, None] != group_of[None, :]
-    return not np.any(inputs.cov[:, across])
+    def expectation_of_parts(self, part: PartExpectation, inputs: GaussianInput) -> Expectation:
+        """Return the sum of those of the terms, and of their errors."""
+        return reduce(Expectation.plus, [part(kernel) for kernel in self.kernels])

@@ -1,18 +1,16 @@
 """Output kernels: kernels that are probability densities, ∫ ℓ(z, y) dy = 1."""
 
 from dataclasses import dataclass, replace
-from math import lgamma, log, pi
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
-from scipy.special import ndtr
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError, InvalidTypeError
-from kcdo.inputs import GaussianInput
-from kcdo.kernels.base import Kernel, OnColumns, Product, ScaledKernel, Wrapper
-from kcdo.kernels.stationary import Gaussian, Laplace, Matern, scaled_squared_distances
+from kcdo.inputs import Expectation, GaussianInput
+from kcdo.kernels.base import Differentiable, Kernel, PartExpectation, Parts, Wrapper
+from kcdo.kernels.parts import transformed, walk
+from kcdo.kernels.scaled import NoiseKernel, as_scale
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,11 @@ class DensityKernel(Wrapper):
     @property
     def integral(self) -> float:
         """∫ k(z, y) dy of the kernel that was normalised."""
-        return float(np.exp(sum(_log_integral(k, len(c)) for k, c in self.parts())))
+        log_integral = 0.0
+        for kernel, columns in self.parts():
+            scales = kernel.scales(len(columns))
+            log_integral += float(np.sum(np.log(scales))) + kernel.log_integral(len(columns))
+        return float(np.exp(log_integral))
 
     @property
     def scales(self) -> Array:
@@ -50,7 +52,7 @@ class DensityKernel(Wrapper):
             scales[columns] = kernel.scales(len(columns))
         return scales
 
-    def parts(self) -> list[tuple[ScaledKernel, list[int]]]:
+    def parts(self) -> list[tuple[NoiseKernel, list[int]]]:
         """Return the independent factors, with the columns of each."""
         return _parts(self.kernel, self.dim)
 
@@ -58,10 +60,10 @@ class DensityKernel(Wrapper):
         """Return one 1-D density kernel per column, or None if the kernel is no such product."""
         found: dict[int, DensityKernel] = {}
         for kernel, columns in self.parts():
-            if isinstance(kernel, Matern) and len(columns) > 1:
+            if len(columns) > 1 and not kernel.independent_columns:
                 return None
             for column, scale in zip(columns, kernel.scales(len(columns)), strict=True):
-                found[column] = DensityKernel(_one_dimensional(kernel, float(scale)), 1)
+                found[column] = DensityKernel(replace(kernel, scale=float(scale)), 1)
         return [found[i] for i in range(self.dim)]
 
     def block(self, A: Array, B: Array) -> Array:
@@ -78,14 +80,25 @@ class DensityKernel(Wrapper):
         """Return dℓ(a_i, b_j)/dt when every scale grows as e^t."""
         growth = np.full((len(A), len(B)), -float(self.dim))
         for kernel, columns in self.parts():
-            growth += _log_slope(kernel, A[:, columns], B[:, columns])
+            growth += kernel.log_slope(A[:, columns], B[:, columns])
         growth *= self.block(A, B)
         return growth
 
-    def gaussian_expectation(self, X: Array, inputs: GaussianInput) -> Array | None:
-        """Return the closed form of the kernel that was normalised, if it has one."""
-        values = self.kernel.gaussian_expectation(X, inputs)
-        return None if values is None else values / self.integral
+    def gram_of_parts(self, parts: Parts, A: NDArray, B: NDArray) -> Differentiable:
+        """Return those of the kernel over its integral, which grows with every scale."""
+        ((inner, pull),) = parts
+        integral = self.integral
+        values = inner / integral
+
+        def pullback(W: Array) -> list[float]:
+            shrunk = float(np.sum(W * values))
+            return [slope - shrunk for slope in pull(W / integral)]
+
+        return values, pullback
+
+    def expectation_of_parts(self, part: PartExpectation, inputs: GaussianInput) -> Expectation:
+        """Return that of the kernel that was normalised, over its integral."""
+        return part(self.kernel).scaled(1.0 / self.integral)
 
     def cdf(self, centres: Array, points: Array) -> Array:
         """P(z_i + noise <= y_j) in every column, (n, G), for centres (n, d) and points (G, d)."""
@@ -95,7 +108,8 @@ class DensityKernel(Wrapper):
         values = np.ones((len(centres), len(points)))
         for i, factor in enumerate(factors):
             t = (points[None, :, i] - centres[:, i, None]) / factor.scales[0]
-            values *= _standard_cdf(factor.kernel, t)
+            ((kernel, _),) = factor.parts()
+            values *= kernel.noise_cdf(t)
         return values
 
     def covariance(self) -> Array:
@@ -103,14 +117,14 @@ class DensityKernel(Wrapper):
         variances = np.empty(self.dim)
         for kernel, columns in self.parts():
             scales = kernel.scales(len(columns))
-            variances[columns] = _variance_factor(kernel, len(columns)) * scales**2
+            variances[columns] = kernel.noise_variance(len(columns)) * scales**2
         return np.diag(variances)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Return ``n`` draws of the noise, (n, d)."""
         out = np.empty((n, self.dim))
         for kernel, columns in self.parts():
-            draws = _standard_draws(kernel, n, len(columns), rng)
+            draws = kernel.noise_draws(n, len(columns), rng)
             out[:, columns] = draws * kernel.scales(len(columns))
         return out
 
@@ -120,33 +134,34 @@ def with_output_sds(kernel: Kernel, sds: Array) -> Kernel:
 
     Examples
     --------
+    >>> from kcdo import Laplace
     >>> with_output_sds(Laplace(), np.array([1.0])).scale.__round__(4)
     0.7071
     """
     if kernel.fitted:
         return kernel
-    if isinstance(kernel, Product):
-        return Product(tuple(with_output_sds(k, sds) for k in kernel.kernels))
-    if isinstance(kernel, OnColumns):
-        return OnColumns(
-            with_output_sds(kernel.kernel, sds[kernel.indices(len(sds))]), kernel.columns
-        )
-    ((part, _),) = _parts(kernel, len(sds))
-    scales = sds / np.sqrt(_variance_factor(part, len(sds)))
-    return replace(part, scale=float(scales[0]) if len(scales) == 1 else tuple(scales.tolist()))
+    _parts(kernel, len(sds))  # what is no density is refused
+
+    def scaled(part: Kernel, own: Array) -> Kernel | None:
+        if part.fitted or not isinstance(part, NoiseKernel):
+            return None
+        d = own.shape[1]
+        return replace(part, scale=as_scale(own[0] / np.sqrt(part.noise_variance(d))))
+
+    return transformed(kernel, scaled, sds[None])
 
 
-def _parts(kernel: Kernel, dim: int) -> list[tuple[ScaledKernel, list[int]]]:
-    if isinstance(kernel, Product):
-        return [part for factor in kernel.kernels for part in _parts(factor, dim)]
-    if isinstance(kernel, OnColumns) and isinstance(kernel.kernel, Gaussian | Laplace | Matern):
-        return [(kernel.kernel, kernel.indices(dim))]
-    if isinstance(kernel, Gaussian | Laplace | Matern):
-        return [(kernel, list(range(dim)))]
-    raise InvalidTypeError(
-        f"{kernel!r} is not a probability density; output kernels are Gaussian, Laplace, Matern "
-        "or products of those over groups of columns."
-    )
+def _parts(kernel: Kernel, dim: int) -> list[tuple[NoiseKernel, list[int]]]:
+    found = []
+    for part, columns in walk(kernel, range(dim)):
+        if isinstance(part, NoiseKernel):
+            found.append((part, columns))
+        elif not part.multiplies:
+            raise InvalidTypeError(
+                f"{part!r} is not a probability density; output kernels are Gaussian, Laplace, "
+                "Matern or products of those over groups of columns."
+            )
+    return found
 
 
 def _check_density(kernel: Kernel, dim: int) -> None:
@@ -155,68 +170,3 @@ def _check_density(kernel: Kernel, dim: int) -> None:
         raise InvalidInputError(
             f"an output kernel must use each of the {dim} output columns once; got {columns}."
         )
-
-
-def _log_integral(kernel: ScaledKernel, d: int) -> float:
-    log_volume = float(np.sum(np.log(kernel.scales(d))))
-    if isinstance(kernel, Gaussian):
-        return log_volume + 0.5 * d * log(2 * pi)
-    if isinstance(kernel, Laplace):
-        return log_volume + d * log(2.0)
-    assert isinstance(kernel, Matern)
-    nu = kernel.smoothness  # the spectral density of a Matérn kernel at frequency 0
-    return log_volume + d * log(2) + 0.5 * d * log(pi / (2 * nu)) + lgamma(nu + d / 2) - lgamma(nu)
-
-
-def _variance_factor(kernel: ScaledKernel, d: int) -> float:
-    if isinstance(kernel, Gaussian):
-        return 1.0
-    if isinstance(kernel, Laplace):
-        return 2.0
-    assert isinstance(kernel, Matern)
-    return (kernel.smoothness + d / 2) / kernel.smoothness
-
-
-def _log_slope(kernel: ScaledKernel, A: Array, B: Array) -> Array:
-    """Return d(log k)/dt when every scale grows as e^t."""
-    scales = kernel.scales(A.shape[1])
-    if isinstance(kernel, Laplace):
-        return np.asarray(cdist(A / scales, B / scales, "cityblock"))
-    squared = scaled_squared_distances(A, B, scales)
-    if isinstance(kernel, Gaussian):
-        return squared
-    assert isinstance(kernel, Matern)
-    t = np.sqrt(2 * kernel.smoothness * squared)
-    if kernel.smoothness == 0.5:
-        return t
-    if kernel.smoothness == 1.5:
-        return t * t / (1.0 + t)
-    return t * t * (1.0 + t) / (3.0 + 3.0 * t + t * t)
-
-
-def _standard_cdf(kernel: Kernel, t: Array) -> NDArray:
-    if isinstance(kernel, Gaussian):
-        return ndtr(t)
-    nu = kernel.smoothness if isinstance(kernel, Matern) else 0.5
-    r = np.abs(t) * np.sqrt(2 * nu) if isinstance(kernel, Matern) else np.abs(t)
-    polynomial = {0.5: 8.0 + 0 * r, 1.5: 8.0 + 4 * r, 2.5: 8.0 + 5 * r + r * r}[nu] / 16.0
-    tail = polynomial * np.exp(-r)
-    return np.where(t < 0, tail, 1.0 - tail)
-
-
-def _standard_draws(kernel: ScaledKernel, n: int, d: int, rng: np.random.Generator) -> Array:
-    if isinstance(kernel, Laplace):
-        return rng.laplace(size=(n, d))
-    normal = rng.standard_normal((n, d))
-    if isinstance(kernel, Gaussian):
-        return normal
-    assert isinstance(kernel, Matern)
-    # a Matérn kernel is the density of a Gaussian whose variance is gamma distributed
-    mixing = rng.gamma(kernel.smoothness + d / 2, 1.0 / kernel.smoothness, size=(n, 1))
-    return normal * np.sqrt(mixing)
-
-
-def _one_dimensional(kernel: ScaledKernel, scale: float) -> Kernel:
-    if isinstance(kernel, Matern):
-        return Matern(scale, smoothness=kernel.smoothness)
-    return type(kernel)(scale)

@@ -1,7 +1,5 @@
 """E k(X, x') when the input x' is itself uncertain (docs/theory.md)."""
 
-from functools import reduce
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
@@ -10,9 +8,8 @@ from scipy.stats import qmc
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import Expectation, GaussianInput, SampleInput
-from kcdo.kernels.base import Kernel, OnColumns, Product, Sum, independent_groups
+from kcdo.kernels.base import Kernel
 from kcdo.kernels.gram import cross_gram
-from kcdo.kernels.memory import Remembering
 
 _REPLICATES = 8  # independently scrambled point sets, whose spread states the error
 
@@ -41,29 +38,16 @@ def expectation(
     closed = kernel.gaussian_expectation(X, inputs)
     if closed is not None:
         return Expectation(closed, 0.0)
-    if isinstance(kernel, OnColumns):  # integrate over the columns that matter only
-        columns = kernel.indices(X.shape[1])
-        return expectation(kernel.kernel, X[:, columns], inputs.columns(columns), n_jobs=n_jobs)
-    if isinstance(kernel, Remembering):
-        inner = expectation(kernel.kernel, X, inputs, n_jobs=n_jobs)
-        rest = 1.0 - kernel.share
-        return Expectation(rest * inner.values, rest * inner.error)
-    if isinstance(kernel, Sum):
-        parts = [expectation(k, X, inputs, n_jobs=n_jobs) for k in kernel.kernels]
-        return Expectation(
-            np.sum([p.values for p in parts], axis=0), float(sum(p.error for p in parts))
-        )
-    if isinstance(kernel, Product) and independent_groups(kernel, inputs):
-        parts = [expectation(k, X, inputs, n_jobs=n_jobs) for k in kernel.kernels]
-        return reduce(_times, parts)
-    return _quasi_random(kernel, X, inputs, n_jobs)
+    inside = kernel.inner_inputs(inputs) if kernel.children else None
+    if inside is None:
+        return _quasi_random(kernel, X, inputs, n_jobs)
+    rows = kernel.inner_rows(X)
 
+    def part(child: Kernel) -> Expectation:
+        return expectation(child, rows, inside, n_jobs=n_jobs)
 
-def _times(a: Expectation, b: Expectation) -> Expectation:
-    """Return the product; |ab - a'b'| <= |a| δb + |b| δa + δa δb bounds its error."""
-    largest_a, largest_b = float(np.abs(a.values).max()), float(np.abs(b.values).max())
-    error = largest_a * b.error + largest_b * a.error + a.error * b.error
-    return Expectation(a.values * b.values, error)
+    found = kernel.expectation_of_parts(part, inputs)
+    return _quasi_random(kernel, X, inputs, n_jobs) if found is None else found
 
 
 def _standard_normal_points(n_points: int, p: int) -> Array:

@@ -35,7 +35,7 @@ class Adapter(Kernel):
             return hash(type(self.function))
 
     @property
-    def vectors_only(self) -> bool:
+    def vectors_only(self) -> bool:  # type: ignore[override]
         """Whether the inputs must be numeric vectors (scikit-learn kernels say so)."""
         return bool(getattr(self.function, "requires_vector_input", False))
 

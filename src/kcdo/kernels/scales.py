@@ -1,17 +1,12 @@
 """Scales from data: the median heuristic, also for weighted rows and large N."""
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
 from kcdo.arrays import Array
-from kcdo.errors import InvalidInputError
-from kcdo.kernels.base import Kernel, OnColumns, Product, ScaledKernel, Sum
-from kcdo.kernels.memory import Remembering
-from kcdo.kernels.stationary import Categorical, Laplace, Periodic
-from kcdo.kernels.warped import Warped
+from kcdo.kernels.base import Kernel
+from kcdo.kernels.parts import transformed
 
 _MEDIAN_ROWS = 1000  # pairs of this many rows settle a median to about 1 %
 
@@ -33,28 +28,13 @@ def with_median_scales(
     """
     if kernel.fitted:
         return kernel
-    if isinstance(kernel, OnColumns):
-        inner = with_median_scales(
-            kernel.kernel, X[:, kernel.indices(X.shape[1])], weights, seed=seed
-        )
-        return OnColumns(inner, kernel.columns)
-    if isinstance(kernel, Remembering):
-        return replace(kernel, kernel=with_median_scales(kernel.kernel, X, weights, seed=seed))
-    if isinstance(kernel, Warped):
-        inner = with_median_scales(kernel.kernel, kernel.flat(X), weights, seed=seed)
-        return replace(kernel, kernel=inner)
-    if isinstance(kernel, Product | Sum):
-        return type(kernel)(
-            tuple(with_median_scales(k, X, weights, seed=seed) for k in kernel.kernels)
-        )
-    if isinstance(kernel, Categorical):
-        return replace(kernel, scale=1.0)
-    if isinstance(kernel, Periodic):
-        return replace(kernel, scale=_as_scale(kernel.periods(X.shape[1]) / 8.0))
-    if isinstance(kernel, ScaledKernel):
-        metric = "cityblock" if isinstance(kernel, Laplace) else "euclidean"
-        return replace(kernel, scale=_as_scale(median_scales(X, weights, metric, seed)))
-    raise InvalidInputError(f"do not know how to choose scales for {kernel!r}; give them.")
+
+    def scaled(part: Kernel, rows: NDArray) -> Kernel | None:
+        if part.children:
+            return None
+        return part if part.fitted else part.with_median_scale(rows, weights, seed)
+
+    return transformed(kernel, scaled, X)
 
 
 def median_scales(
@@ -97,7 +77,3 @@ def weighted_median(values: Array, weights: Array) -> float:
     low = values[order[at]]
     tied = abs(share[at] - half) <= 1e-12 * share[-1] and at + 1 < len(order)
     return float((low + values[order[at + 1]]) / 2 if tied else low)
-
-
-def _as_scale(scales: Array) -> float | tuple[float, ...]:
-    return float(scales[0]) if len(scales) == 1 else tuple(scales.tolist())

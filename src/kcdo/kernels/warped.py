@@ -1,24 +1,65 @@
-"""A kernel of inputs whose long tails are drawn in."""
+"""Kernels of mapped inputs, and the map that draws in long tails."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
-from kcdo.kernels.base import Kernel, OnColumns, Product, Sum, Wrapper, checked_part
-from kcdo.kernels.memory import Remembering
-from kcdo.kernels.stationary import Automatic
+from kcdo.inputs import GaussianInput
+from kcdo.kernels.base import Differentiable, Kernel, Parts, Wrapper, checked_part
+from kcdo.kernels.parts import transformed, walk
 
 _LONG = 3.0
 _LEVELS = (0.0, 0.005, 0.25, 0.5, 0.75, 0.995, 1.0)
 _LEAST_VALUES = 10
 
 
+class Mapped(Wrapper):
+    """k(T(x), T(x')), T a map of rows that maps each column by itself.
+
+    A subclass is a dataclass that defines T as ``inner_rows``.
+    """
+
+    @property
+    def stationary(self) -> bool:  # type: ignore[override]
+        """Differences of inputs do not tell those of T."""
+        return False
+
+    @abstractmethod
+    def inner_rows(self, X: NDArray) -> NDArray:
+        """Return T(x) of every row, as a new array of the same columns."""
+
+    def inner_inputs(self, inputs: GaussianInput) -> None:
+        """Return None: T of a Gaussian need not be Gaussian."""
+
+    def block(self, A: Array, B: Array) -> Array:
+        """Return one block of kernel values."""
+        return self.kernel.block(self.inner_rows(A), self.inner_rows(B))
+
+    def filler(self, B: Array) -> Callable[[Array, Array], None]:
+        """Return a function (A, out) that writes k(A, B) into ``out``."""
+        inner = self.kernel.filler(self.inner_rows(B))
+
+        def fill(A: Array, out: Array) -> None:
+            inner(self.inner_rows(A), out)
+
+        return fill
+
+    def diag(self, A: Array) -> Array:
+        """Return k(a_i, a_i)."""
+        return self.kernel.diag(self.inner_rows(A))
+
+    def gram_of_parts(self, parts: Parts, A: NDArray, B: NDArray) -> Differentiable:
+        """Return those of the inner kernel."""
+        return parts[0]
+
+
 @dataclass(frozen=True)
-class Warped(Wrapper):
+class Warped(Mapped):
     """k(T(x), T(x')) with T(x) = asinh((x - origin) / width) on some columns.
 
     Near the origin T is linear, far from it logarithmic: incomes and populations differ by
@@ -54,12 +95,7 @@ class Warped(Wrapper):
         if not all(width > 0 for width in self.widths):
             raise InvalidInputError(f"Warped: widths must be positive; got {self.widths!r}.")
 
-    @property
-    def stationary(self) -> bool:  # type: ignore[override]
-        """Differences of inputs do not tell those of T."""
-        return False
-
-    def flat(self, X: Array) -> Array:
+    def inner_rows(self, X: NDArray) -> NDArray:
         """Return T(x) of every row."""
         out = X.copy()
         for column, origin, width in zip(self.columns, self.origins, self.widths, strict=True):
@@ -70,40 +106,21 @@ class Warped(Wrapper):
             out[:, column] = np.arcsinh((X[:, column] - origin) / width)
         return out
 
-    def inner_kernels(self, columns: Sequence[int]) -> list[tuple[Kernel, list[int]]]:
-        """Return the inner kernel with all columns."""
-        return [(self.kernel, list(columns))]
-
-    def block(self, A: Array, B: Array) -> Array:
-        """Return one block of kernel values."""
-        return self.kernel.block(self.flat(A), self.flat(B))
-
-    def filler(self, B: Array) -> Callable[[Array, Array], None]:
-        """Return a function (A, out) that writes k(A, B) into ``out``."""
-        inner = self.kernel.filler(self.flat(B))
-
-        def fill(A: Array, out: Array) -> None:
-            inner(self.flat(A), out)
-
-        return fill
-
-    def diag(self, A: Array) -> Array:
-        """Return k(a_i, a_i)."""
-        return self.kernel.diag(self.flat(A))
-
 
 def warped(kernel: Kernel, X: NDArray) -> Kernel:
     """Return the kernel with its :class:`Automatic` parts warped where columns have a long tail."""
     if X.dtype == object:
         return kernel
-    if isinstance(kernel, Product | Sum):
-        return type(kernel)(tuple(warped(part, X) for part in kernel.kernels))
-    if isinstance(kernel, Remembering):
-        return replace(kernel, kernel=warped(kernel.kernel, X))
-    if isinstance(kernel, OnColumns):
-        return OnColumns(warped(kernel.kernel, X[:, kernel.indices(X.shape[1])]), kernel.columns)
-    if not isinstance(kernel, Automatic) or kernel.fitted:
-        return kernel
+
+    def drawn_in(part: Kernel, rows: NDArray) -> Kernel | None:
+        if isinstance(part, Warped):  # once is enough
+            return part
+        return _with_warp(part, rows) if part.family_open else None
+
+    return transformed(kernel, drawn_in, X)
+
+
+def _with_warp(kernel: Kernel, X: NDArray) -> Kernel:
     found = {j: tail for j in range(X.shape[1]) if (tail := _tail(X[:, j])) is not None}
     if not found:
         return kernel
@@ -129,33 +146,7 @@ def _tail(values: Array) -> tuple[float, float] | None:
 
 
 def warped_columns(kernel: Kernel, columns: Sequence[int]) -> Iterator[int]:
-    """Yield those of the columns that a kernel, or a part of it, warps."""
-    if isinstance(kernel, Warped):
-        yield from (columns[column] for column in kernel.columns)
-    for part, inside in kernel.inner_kernels(columns):
-        yield from warped_columns(part, inside)
-
-
-def without_warps(kernel: Kernel) -> Kernel:
-    """Return the kernel of the columns after all warps."""
-    if isinstance(kernel, Warped):
-        return without_warps(kernel.kernel)
-    if isinstance(kernel, Product | Sum):
-        return type(kernel)(tuple(without_warps(part) for part in kernel.kernels))
-    if isinstance(kernel, OnColumns):
-        return OnColumns(without_warps(kernel.kernel), kernel.columns)
-    return kernel
-
-
-def after_warps(kernel: Kernel, X: Array) -> Array:
-    """Return the inputs after all warps of a kernel, each column of which one part sees at most."""
-    if isinstance(kernel, Warped):
-        return after_warps(kernel.kernel, kernel.flat(X))
-    if isinstance(kernel, Product | Sum):
-        for part in kernel.kernels:
-            X = after_warps(part, X)
-    elif isinstance(kernel, OnColumns):
-        columns = kernel.indices(X.shape[1])
-        X = X.copy()
-        X[:, columns] = after_warps(kernel.kernel, X[:, columns])
-    return X
+    """Yield those of the columns that a kernel, or a kernel inside it, warps."""
+    for part, inside in walk(kernel, columns):
+        if isinstance(part, Warped):
+            yield from (inside[column] for column in part.columns)

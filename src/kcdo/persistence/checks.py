@@ -9,29 +9,44 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.automatic import Chosen, Side
-from kcdo.combination import NAMES, CombinedOperator, Located
+from kcdo.components import (
+    NAMES,
+    DensityOperator,
+    LocationParameters,
+    LocationScale,
+    LocationScaleMap,
+    LocationScaleParameters,
+    MarginalTail,
+    MarginalTailParameters,
+    MatrixValues,
+    MeanOperator,
+    Mixture,
+    ModelParameters,
+    NearestDensity,
+    NearestParameters,
+    OperatorParameters,
+    PlainDensity,
+    Regression,
+    Spread,
+)
 from kcdo.distributions import GridLayout, ScatteredLayout
 from kcdo.embeddings import SampleEmbedding
 from kcdo.errors import ModelFileError
-from kcdo.kernels import Kernel, OnColumns
+from kcdo.fitting import StreamPlan
+from kcdo.kernels import Kernel, OnColumns, has_metric, metric_coordinates
 from kcdo.linalg import CholeskyFactor, ConjugateGradients, GridToeplitz
-from kcdo.location import LocationParameters, LocationScale, Regression, Spread
 from kcdo.measures import Grid, Scattered
-from kcdo.operators import DensityOperator, MeanOperator, _Matrix, _NearRows
 from kcdo.parallel import thread_count
 from kcdo.reconstruction import Reconstruction
-from kcdo.streaming import StreamPlan
 from kcdo.systems import (
+    BlockProduct,
     Centres,
     ExactSystem,
     Groups,
-    NearestRows,
+    NearestSystem,
     NystromSums,
-    has_metric,
-    metric_coordinates,
+    System,
 )
-from kcdo.systems.exact import _BlockProduct
 from kcdo.transforms import Columns
 from kcdo.validation import InputEncoder
 
@@ -112,14 +127,14 @@ def centres(centres: Centres) -> None:
     thread_count(centres.n_jobs)
 
 
-def nearest_rows(rows: NearestRows) -> None:
+def nearest_system(system: NearestSystem) -> None:
     """Check that every row has a weight, and that the kernel says what is near."""
-    centres(rows)
-    shape(rows.row_weights, rows.n_centres)
-    need(np.all(rows.row_weights > 0) and 0 < rows.alpha < np.inf, "ridges that are not positive")
-    need(0 < rows.neighbours <= rows.n_centres, "the number of neighbours")
-    need(has_metric(rows.kernel, rows.centres), "a kernel without a metric")
-    coordinates = metric_coordinates(rows._inner, rows._points)
+    centres(system)
+    weights = system.row_weights
+    shape(weights, system.n_centres)
+    need(np.all(weights > 0) and 0 < system.alpha < np.inf, "ridges that are not positive")
+    need(has_metric(system.kernel, system.centres), "a kernel without a metric")
+    coordinates = metric_coordinates(system.rows.inner, system.rows.points)
     need(np.isfinite(coordinates).all(), "inputs that are infinitely far apart")
 
 
@@ -147,7 +162,7 @@ def gradients(solver: ConjugateGradients) -> None:
     need(np.all(solver._ridge > 0), "ridges that are not positive")
 
 
-def block_product(product: _BlockProduct) -> None:
+def block_product(product: BlockProduct) -> None:
     """Check the kernel on the points."""
     shape(product.points, None, None)
     kernel_fits(product.kernel, product.points)
@@ -187,20 +202,17 @@ def density_operator(operator: DensityOperator) -> None:
     need(layout.n_nodes == n_nodes and layout.dim == output.measure.dim, "layout and measure")
     if isinstance(layout, GridLayout):
         need(isinstance(output.measure, Grid), "a grid layout and scattered nodes")
-    need(isinstance(values, _NearRows) == isinstance(operator.system, NearestRows), "near rows")
-    if isinstance(values, _Matrix):
+    if isinstance(values, MatrixValues):
+        need(not isinstance(operator.system, NearestSystem), "near rows")
         width = n_nodes if values.second is None else len(values.second)
         shape(values.first, n, width + 1)
         if values.second is not None:
             shape(values.second, None, n_nodes)
         return
-    if isinstance(values, _NearRows):
-        need(values.output is output, "two output sides")
-        shape(values.Y, n, output.measure.dim)
-        return
-    need(values.system.n_centres == n and values.output.measure.n_nodes == n_nodes, "weights")
-    shape(values.weight_sums, n)
-    shape(values.Y, len(values.system.groups.member_of), output.measure.dim)
+    system: Any = operator.system
+    need(isinstance(system, System), "weights of rows without their system")
+    need(values.output is output, "two output sides")
+    shape(values.Y, len(system.row_weights), output.measure.dim)
 
 
 def columns(transform: Columns) -> None:
@@ -221,7 +233,7 @@ def predictive_spread(spread: Spread) -> None:
     need(spread.noise > 0 and np.all(spread.signal >= 0), "variances that are negative")
 
 
-def location_scale(model: LocationScale) -> None:
+def location_scale(model: LocationScaleMap) -> None:
     """Check that location and scale are of the same inputs and outputs."""
     p, d = model.location.centres.centres.shape[1], len(model.location.offset)
     shape(model.spread.centres.centres, None, p)
@@ -235,36 +247,51 @@ def location_scale(model: LocationScale) -> None:
     need(np.all(model.factor + model.floor > 0), "scales that are not positive")
 
 
-def located(located: Located) -> None:
+def located(located: LocationScale) -> None:
     """Check that residuals are of the same inputs and outputs as location and scale."""
     shape(located.residual.system.centres, None, located.map.location.centres.centres.shape[1])
     need(located.residual.dim == len(located.map.location.offset), "residuals and locations")
 
 
-def combined_operator(operator: CombinedOperator) -> None:
-    """Check that the forms are of the same inputs and outputs, and that all weights have one."""
-    p, d = operator.plain.system.centres.shape[1], operator.dim
-    if operator.located is not None:
-        shape(operator.located.map.location.centres.centres, None, p)
-        need(operator.located.residual.dim == d, "outputs of the forms of a combination")
-    shape(operator.centre, d)
-    shape(operator.spread, d)
-    if operator.nearest is not None:
-        shape(operator.nearest.system.centres, None, p)
-        need(operator.nearest.dim == d, "outputs of the forms of a combination")
-    form_weights(operator.weights, operator.located is not None, operator.nearest is not None)
-    if operator.weights.get("marginal_tail", 0.0) > 0:
-        need(np.all(operator.spread > 0), "a tail without width")
+def marginal_tail(tail: MarginalTail) -> None:
+    """Check that the tail has a width."""
+    shape(tail.centre, None)
+    shape(tail.spread, len(tail.centre))
+    need(np.all(tail.spread > 0), "a tail without width")
 
 
-def form_weights(weights: dict[str, float], located: bool, nearest: bool) -> None:
-    """Check the weights of a combination."""
-    need(set(weights) <= set(NAMES), "weights of unknown forms")
+_COMPONENTS = (PlainDensity, LocationScale, NearestDensity, MarginalTail)
+_PARAMETERS = (
+    OperatorParameters,
+    LocationScaleParameters,
+    NearestParameters,
+    MarginalTailParameters,
+)
+
+
+def mixture_of_components(mixture: Mixture) -> None:
+    """Check that the components are of the same inputs and outputs, and that weights have one."""
+    parts = mixture.components
+    need(parts and isinstance(parts[0], PlainDensity), "a mixture without its density operator")
+    p, d = mixture.primary.system.centres.shape[1], mixture.dim
+    for part in parts:
+        need(isinstance(part, _COMPONENTS), "a component of no known kind")
+        need(part.dim == d, "outputs of the components of a mixture")
+        if isinstance(part, LocationScale):
+            shape(part.map.location.centres.centres, None, p)
+        if isinstance(part, NearestDensity):
+            shape(part.operator.system.centres, None, p)
+            need(isinstance(part.operator.system, NearestSystem), "near rows")
+    component_weights(mixture.weights, {name for part in parts for name in part.names})
+
+
+def component_weights(weights: dict[str, float], there: set[str]) -> None:
+    """Check the weights of a mixture, none of which may be of a component that is missing."""
+    need(set(weights) <= set(NAMES), "weights of unknown components")
     values = np.array(list(weights.values()), dtype=float)
     need(np.all(values >= 0) and abs(values.sum() - 1.0) < 1e-6, "weights that do not sum to 1")
-    there = dict.fromkeys(("location_scale", "residual_tail", "normal"), located)
-    for name, made in (there | {"nearest": nearest}).items():
-        need(made or weights.get(name, 0.0) == 0.0, "the weight of a form that is missing")
+    missing = [name for name, weight in weights.items() if weight > 0 and name not in there]
+    need(not missing, "the weight of a component that is missing")
 
 
 def location_parameters(parameters: LocationParameters) -> None:
@@ -272,22 +299,31 @@ def location_parameters(parameters: LocationParameters) -> None:
     need(parameters.noise > 0 and parameters.noise_of_noise > 0, "noise that is not positive")
 
 
-def side(side: Side) -> None:
+def operator_parameters(parameters: OperatorParameters) -> None:
     """Check the ridge."""
-    need(side.alpha > 0, "ridges that are not positive")
+    need(parameters.alpha > 0, "ridges that are not positive")
 
 
-def chosen(chosen: Chosen) -> None:
-    """Check that the parameters of all forms are of the same outputs."""
-    d = chosen.plain.output.measure.dim
-    shape(chosen.floor, d)
-    need(np.all(chosen.floor >= 0), "scales that are negative")
-    need((chosen.location is None) == (chosen.residual is None), "a form without its parameters")
-    if chosen.residual is not None:
-        need(chosen.residual.output.measure.dim == d, "outputs of the forms of a combination")
-    if chosen.nearest is not None:
-        need(chosen.nearest.output.measure.dim == d, "outputs of the forms of a combination")
-    form_weights(chosen.weights, chosen.residual is not None, chosen.nearest is not None)
+def model_parameters(parameters: ModelParameters) -> None:
+    """Check that the parameters of all components are of the same outputs."""
+    parts: tuple[Any, ...] = parameters.components
+    there: set[str] = set()
+    need(parts and type(parts[0]) is OperatorParameters, "parameters without those of the density")
+    d = parts[0].output.measure.dim
+    for part in parts:
+        need(isinstance(part, _PARAMETERS), "parameters of no known kind")
+        if isinstance(part, LocationScaleParameters):
+            shape(part.floor, d)
+            need(np.all(part.floor >= 0), "scales that are negative")
+            there |= set(LocationScale.names)
+        output = part.residual.output if isinstance(part, LocationScaleParameters) else None
+        output = part.output if isinstance(part, OperatorParameters) else output
+        need(output is None or output.measure.dim == d, "outputs of the components of a mixture")
+        if isinstance(part, OperatorParameters):
+            there |= {"nearest" if isinstance(part, NearestParameters) else "plain"}
+        if isinstance(part, MarginalTailParameters):
+            there |= {"marginal_tail"}
+    component_weights(parameters.weights, there)
 
 
 def mean_operator(operator: MeanOperator) -> None:

@@ -8,20 +8,15 @@ from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
 from kcdo import (
-    automatic,
-    binning,
-    combination,
+    components,
     distributions,
     embeddings,
+    fitting,
     kernels,
     linalg,
-    location,
     measures,
-    operators,
     reconstruction,
     regularisation,
-    selection,
-    streaming,
     systems,
     transforms,
     validation,
@@ -33,11 +28,27 @@ from kcdo.parallel import thread_count
 from kcdo.persistence import checks
 from kcdo.persistence.forms import register, register_later
 from kcdo.progress import Progress
-from kcdo.systems.exact import _BlockProduct
 
 Numbers = NDArray[Any]
 _CENTRES = {"kernel": kernels.Kernel, "centres": Array, "n_jobs": int | None}
 
+_SPEC = {
+    "kernel_x": kernels.Kernel,
+    "kernel_y": kernels.Kernel | None,
+    "reference": measures.Reference | None,
+    "alpha": float | regularisation.Scheme | None,
+    "alpha_prime": float | regularisation.Scheme | None,
+    "filter": linalg.Filter | None,
+    "progress": Progress,
+}
+_PLAN = {
+    "kernel": kernels.Kernel,
+    "centres": Array,
+    "output": reconstruction.Reconstruction,
+    "bins": fitting.OutputBins | None,
+    "chunk_rows": int,
+    "judges": tuple[Numbers, Array, Array] | None,
+}
 
 # --- objects that need more than their fields
 
@@ -64,13 +75,13 @@ def _factor(size: int, triangle: Array) -> linalg.CholeskyFactor:
     return new
 
 
-def _spread_state(spread: location.Spread) -> dict[str, Any]:
+def _spread_state(spread: components.Spread) -> dict[str, Any]:
     return vars(spread) | {"whitener": _packed(spread.whitener)}
 
 
-def _spread(centres: systems.Centres, whitener: Array, **others: Any) -> location.Spread:
+def _spread(centres: systems.Centres, whitener: Array, **others: Any) -> components.Spread:
     upper = np.triu(_unpacked(centres.n_centres, whitener))
-    return location.Spread(centres, upper, **others)
+    return components.Spread(centres, upper, **others)
 
 
 def _gradients_state(solver: linalg.ConjugateGradients) -> dict[str, Any]:
@@ -122,6 +133,91 @@ def _sums(
     return systems.NystromSums(targets=all_targets, target_totals=all_totals, **others)
 
 
+def _nearest_state(system: systems.NearestSystem) -> dict[str, Any]:
+    return {
+        "kernel": system.kernel,
+        "centres": system.centres,
+        "n_jobs": system.n_jobs,
+        "row_weights": system.rows.weights,
+        "alpha": system.alpha,
+        "neighbours": system.rows.count,
+    }
+
+
+def _nearest(
+    kernel: kernels.Kernel,
+    centres: Numbers,
+    n_jobs: int | None,
+    row_weights: Array,
+    alpha: float,
+    neighbours: int,
+) -> systems.NearestSystem:
+    checks.need(0 < neighbours <= len(centres), "the number of neighbours")
+    rows = systems.NearestRows(kernel, centres, row_weights, neighbours, n_jobs)
+    return rows.factor(alpha)
+
+
+def _exact_state(system: systems.ExactSystem) -> dict[str, Any]:
+    return vars(system) | {"method": system.describe().method}
+
+
+def _exact(method: str, **state: Any) -> systems.ExactSystem:
+    return systems.ExactSystem(**state)
+
+
+def _row_values(output: Any, Y: Array, **earlier: Any) -> components.RowValues:
+    return components.RowValues(output, Y)
+
+
+def _combined_operator(
+    plain: components.DensityOperator,
+    located: components.LocationScale | None,
+    centre: Array,
+    spread: Array,
+    weights: dict[str, float],
+    nearest: components.DensityOperator | None,
+) -> components.Mixture:
+    parts: list[components.Component] = [components.PlainDensity(plain)]
+    parts += [] if located is None else [located]
+    parts += [] if nearest is None else [components.NearestDensity(nearest)]
+    if weights.get("marginal_tail", 0.0) > 0:
+        parts.append(components.MarginalTail(centre, spread))
+    return components.Mixture(tuple(parts), weights)
+
+
+def _chosen(
+    plain: components.OperatorParameters,
+    location: components.LocationParameters | None,
+    residual: components.OperatorParameters | None,
+    weights: dict[str, float],
+    floor: Array,
+    nearest: components.OperatorParameters | None,
+) -> components.ModelParameters:
+    checks.need((location is None) == (residual is None), "a component without its parameters")
+    parts: list[components.ComponentParameters] = [plain]
+    if location is not None and residual is not None:
+        parts.append(components.LocationScaleParameters(location, residual, floor))
+    if nearest is not None:
+        parts.append(components.NearestParameters(**vars(nearest)))
+    if weights.get("marginal_tail", 0.0) > 0:
+        parts.append(components.MarginalTailParameters())
+    return components.ModelParameters(tuple(parts), weights)
+
+
+def _wishes(n_jobs: int | None, seed: int, solver: Any, **others: Any) -> fitting.ModelSpec:
+    settings = components.Settings(solver=solver, n_jobs=n_jobs, seed=seed)
+    return fitting.ModelSpec(settings=settings, **others)
+
+
+def _plan_state(plan: fitting.StreamPlan) -> dict[str, Any]:
+    state = {name: getattr(plan, name) for name in _PLAN}
+    return state | {"wishes": plan.spec}
+
+
+def _plan(wishes: fitting.ModelSpec, **others: Any) -> fitting.StreamPlan:
+    return fitting.StreamPlan(spec=wishes, **others)
+
+
 def _density_kernel(kernel: kernels.Kernel, dim: int) -> kernels.DensityKernel:
     checks.need(0 < dim < 1000, "the dimension of an output kernel")  # it lists the columns
     return kernels.DensityKernel(kernel, dim)
@@ -142,9 +238,11 @@ def _register_sklearn_kernels() -> None:
 
 for _name in (
     *("Automatic", "Gaussian", "Laplace", "Matern", "Periodic", "Categorical", "Product", "Sum"),
-    *("Remembering", "Warped"),
+    "Warped",
 ):
     register(_name, getattr(kernels, _name))
+register("Remembering", kernels.Nugget)  # as files of version 0.1 call it
+register("Nugget", kernels.Nugget)
 register("OnColumns", kernels.OnColumns, check=checks.on_columns)
 register("DensityKernel", kernels.DensityKernel, make=_density_kernel)
 register("Adapter", kernels.Adapter)
@@ -162,7 +260,7 @@ for _name in ("PowerScheme", "PrintedScheme", "CorrectedScheme"):
     register(_name, getattr(regularisation, _name))
 for _name in ("Exact", "Iterative", "Nystrom"):
     register(_name, getattr(systems, _name))
-register("Combination", combination.Combination)
+register("Combination", components.Combination)
 
 # --- what a fit makes of it
 
@@ -170,9 +268,11 @@ register("Groups", systems.Groups, check=checks.groups)
 register("Centres", systems.Centres, fields=_CENTRES, check=checks.centres)
 register(
     "NearestRows",
-    systems.NearestRows,
+    systems.NearestSystem,
     fields=_CENTRES | {"row_weights": Array, "alpha": float, "neighbours": int},
-    check=checks.nearest_rows,
+    state=_nearest_state,
+    make=_nearest,
+    check=checks.nearest_system,
 )
 register(
     "ExactSystem",
@@ -186,6 +286,8 @@ register(
         "method": str,
         "factor": linalg.CholeskyFactor | linalg.ConjugateGradients,
     },
+    state=_exact_state,
+    make=_exact,
     check=checks.exact_system,
 )
 register(
@@ -200,7 +302,7 @@ register(
     "ConjugateGradients",
     linalg.ConjugateGradients,
     fields={
-        "product": _BlockProduct | linalg.GridToeplitz,
+        "product": systems.BlockProduct | linalg.GridToeplitz,
         "_ridge": Array,
         "_low_rank": Array,
         "_small": tuple[Array, bool],
@@ -213,7 +315,7 @@ register(
     make=_gradients,
     check=checks.gradients,
 )
-register("BlockProduct", _BlockProduct, check=checks.block_product)
+register("BlockProduct", systems.BlockProduct, check=checks.block_product)
 register(
     "GridToeplitz",
     linalg.GridToeplitz,
@@ -231,7 +333,7 @@ register(
 )
 
 register("Reconstruction", reconstruction.Reconstruction, check=checks.reconstruction)
-register("OutputBins", binning.OutputBins)
+register("OutputBins", fitting.OutputBins)
 register(
     "GridLayout",
     distributions.GridLayout,
@@ -247,26 +349,91 @@ register(
 )
 register("SampleEmbedding", embeddings.SampleEmbedding, check=checks.embedding)
 
-register("MatrixValues", operators._Matrix)
-register("WeightedValues", operators._Weights)
-register("NearRows", operators._NearRows)
-register("DensityOperator", operators.DensityOperator, check=checks.density_operator)
-register("MeanOperator", operators.MeanOperator, check=checks.mean_operator)
+register("MatrixValues", components.MatrixValues)
+for _name, _fields in (
+    ("WeightedValues", {"system": systems.ExactSystem, "weight_sums": Array}),  # before 0.2
+    ("NearRows", {}),  # before 0.2
+    ("RowValues", {}),
+):
+    register(
+        _name,
+        components.RowValues,
+        fields={"output": reconstruction.Reconstruction, "Y": Array} | _fields,
+        make=_row_values,
+    )
+register(
+    "DensityOperator",
+    components.DensityOperator,
+    fields={
+        "system": systems.Centres,
+        "output": reconstruction.Reconstruction,
+        "values": components.MatrixValues | components.RowValues,
+        "marginal": Array,
+        "layout": distributions.Layout,
+        "positivity": distributions.Positivity,
+    },
+    make=components.DensityOperator,
+    check=checks.density_operator,
+)
+register("MeanOperator", components.MeanOperator, check=checks.mean_operator)
 
 for _name in ("Identity", "Above", "Below", "Between"):
     register(_name, getattr(transforms, _name))
 register("Columns", transforms.Columns, check=checks.columns)
 
-register("Regression", location.Regression, check=checks.regression)
+register("Regression", components.Regression, check=checks.regression)
 register(
-    "Spread", location.Spread, state=_spread_state, make=_spread, check=checks.predictive_spread
+    "Spread", components.Spread, state=_spread_state, make=_spread, check=checks.predictive_spread
 )
-register("LocationScale", location.LocationScale, check=checks.location_scale)
-register("Located", combination.Located, check=checks.located)
-register("CombinedOperator", combination.CombinedOperator, check=checks.combined_operator)
-register("LocationParameters", location.LocationParameters, check=checks.location_parameters)
-register("Side", automatic.Side, check=checks.side)
-register("Chosen", automatic.Chosen, check=checks.chosen)
+register("LocationScale", components.LocationScaleMap, check=checks.location_scale)
+register(
+    "Located",
+    components.LocationScale,
+    fields={"map": components.LocationScaleMap, "residual": components.DensityOperator},
+    make=components.LocationScale,
+    check=checks.located,
+)
+register("PlainDensity", components.PlainDensity)
+register("NearestDensity", components.NearestDensity)
+register("MarginalTail", components.MarginalTail, check=checks.marginal_tail)
+register(
+    "CombinedOperator",  # before 0.2
+    components.Mixture,
+    fields={
+        "plain": components.DensityOperator,
+        "located": components.LocationScale | None,
+        "centre": Array,
+        "spread": Array,
+        "weights": dict[str, float],
+        "nearest": components.DensityOperator | None,
+    },
+    make=_combined_operator,
+    absent={"nearest": None},
+    check=checks.mixture_of_components,
+)
+register("Mixture", components.Mixture, check=checks.mixture_of_components)
+
+register("LocationParameters", components.LocationParameters, check=checks.location_parameters)
+register("Side", components.OperatorParameters, check=checks.operator_parameters)
+register("NearestParameters", components.NearestParameters, check=checks.operator_parameters)
+register("LocationScaleParameters", components.LocationScaleParameters)
+register("MarginalTailParameters", components.MarginalTailParameters)
+register(
+    "Chosen",  # before 0.2
+    components.ModelParameters,
+    fields={
+        "plain": components.OperatorParameters,
+        "location": components.LocationParameters | None,
+        "residual": components.OperatorParameters | None,
+        "weights": dict[str, float],
+        "floor": Array,
+        "nearest": components.OperatorParameters | None,
+    },
+    make=_chosen,
+    absent={"nearest": None},
+    check=checks.model_parameters,
+)
+register("ModelParameters", components.ModelParameters, check=checks.model_parameters)
 
 register(
     "Progress",
@@ -275,8 +442,38 @@ register(
     state=lambda progress: {"verbose": progress._verbose},
     make=Progress,
 )
-register("Wishes", selection.Wishes)
-register("StreamPlan", streaming.StreamPlan, check=checks.plan)
+register(
+    "Settings",
+    components.Settings,
+    fields={
+        "solver": systems.Solver,
+        "positivity": distributions.Positivity,
+        "n_jobs": int | None,
+        "seed": int,
+    },
+    make=components.Settings,
+)
+register(
+    "Wishes",  # before 0.2
+    fitting.ModelSpec,
+    fields=_SPEC | {"n_jobs": int | None, "seed": int, "solver": systems.Solver},
+    make=_wishes,
+)
+register(
+    "ModelSpec",
+    fitting.ModelSpec,
+    fields=_SPEC | {"settings": components.Settings, "combination": components.Combination},
+    make=fitting.ModelSpec,
+)
+register(
+    "StreamPlan",
+    fitting.StreamPlan,
+    fields=_PLAN | {"wishes": fitting.ModelSpec},
+    absent={"judges": None},
+    state=_plan_state,
+    make=_plan,
+    check=checks.plan,
+)
 register("InputEncoder", validation.InputEncoder, check=checks.encoder)
 register(
     "Labels",

@@ -75,6 +75,7 @@ def register(
     make: Callable[..., Any] | None = None,
     check: Callable[[Any], None] | None = None,
     infinite: tuple[str, ...] = (),
+    absent: Mapping[str, Any] | None = None,
 ) -> None:
     """Let model files hold objects of a class.
 
@@ -95,12 +96,17 @@ def register(
         Takes the new object and raises if its parts do not fit one another.
     infinite : tuple of str
         Fields whose arrays may contain NaN or infinity.
+    absent : mapping, optional
+        Values of fields that files from before they were added lack; of a dataclass whose fields
+        are not given, its defaults.
     """
     form = Form(
         name,
         cls,
         _dataclass_fields(cls) if fields is None else dict(fields),
-        _dataclass_defaults(cls) if fields is None else {},
+        _dataclass_defaults(cls)
+        if fields is None
+        else {name: partial(_same, value) for name, value in (absent or {}).items()},
         state or (lambda value: {f: getattr(value, f) for f in form.fields}),
         make or (lambda **values: _restored(cls, values)),
         check,

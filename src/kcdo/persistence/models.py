@@ -21,7 +21,7 @@ from kcdo.persistence.forms import matches, register
 from kcdo.persistence.tree import decode, encode
 
 FORMAT = "kcdo-model"
-VERSION = (1, 2)  # files of a higher first number are refused, those of a lower second are read
+VERSION = (1, 3)  # files of a higher first number are refused, those of a lower second are read
 _LONGEST_TEXT = 400
 
 
@@ -52,10 +52,20 @@ class SavedModel:
         >>> bool(same.predict([[0.5]]) == model.predict([[0.5]]))
         True
         """
-        check_is_fitted(self)
-        written = self if sums else _without_sums(self)
-        records, arrays = encode(written)
-        write_archive(path, _description(self) | {"objects": records}, arrays)
+        check_is_fitted(self._described())
+        records, arrays = encode(self if sums else self._without_sums())
+        description = _description(self._described()) | {"model": type(self).__name__}
+        write_archive(path, description | {"objects": records}, arrays)
+
+    def _described(self) -> Any:
+        """Return the estimator whose parameters, columns and report the file tells of."""
+        return self
+
+    def _without_sums(self) -> Any:
+        other = copy(self)
+        for name in ("_plan", "sums_"):
+            vars(other).pop(name, None)
+        return other
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -120,6 +130,7 @@ def register_model(
     fitted: Mapping[str, Any],
     *,
     check: Callable[[Any], None] | None = None,
+    former: Mapping[str, str] | None = None,
 ) -> None:
     """Let model files hold an estimator.
 
@@ -129,6 +140,8 @@ def register_model(
         As for :func:`register`.
     fitted : mapping of names to types
         Attributes of a fit that are written where they are there; others are not.
+    former : mapping of names to names, optional
+        What attributes were called in earlier versions, and what they are called now.
     """
 
     def state(model: Any) -> dict[str, Any]:
@@ -137,7 +150,8 @@ def register_model(
 
     def make(parameters: dict[str, Any], fit: dict[str, Any]) -> Any:
         model = cls(**parameters)
-        for key, value in fit.items():
+        for name_there, value in fit.items():
+            key = (former or {}).get(name_there, name_there)
             if key not in fitted or not matches(value, fitted[key]):
                 raise ModelFileError(f"{name} has no such part {key[:60]!r}.")
             setattr(model, key, value)
@@ -147,13 +161,6 @@ def register_model(
     table = {"parameters": dict[str, Any], "fit": dict[str, Any]}
     infinite = ("parameters",)  # bounds may be: what was fitted may not
     register(name, cls, fields=table, state=state, make=make, check=check, infinite=infinite)
-
-
-def _without_sums(model: Any) -> Any:
-    other = copy(model)
-    for name in ("_plan", "sums_"):
-        vars(other).pop(name, None)
-    return other
 
 
 def _description(model: Any) -> dict[str, Any]:

@@ -5,11 +5,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binom
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
-from kcdo.metrics import calibration_curve, pit_values
+from kcdo.metrics import (
+    CalibrationTest,
+    HistogramTest,
+    calibration_test,
+    pit_histogram_test,
+    pit_values,
+)
 from kcdo.metrics.predictive import Predictive
 from kcdo.plotting.canvas import BLUE, GREY, INK, LINE_STYLES, PALETTE, pyplot, tidy
 from kcdo.plotting.queries import output_names
@@ -20,11 +25,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_BAND = 0.95
+_LEVELS = np.linspace(0.05, 0.95, 19)
 
 
 class CalibrationDisplay:
-    """PIT histogram and calibration curve, with the bands where chance alone puts 95 %.
+    """PIT histogram and calibration curve, with bands that chance leaves in 5 of 100 samples.
 
     For several outputs each has its own line. Make it with :meth:`from_estimator` or
     :meth:`from_distribution`, draw it again with :meth:`plot`.
@@ -33,10 +38,6 @@ class CalibrationDisplay:
     ----------
     pit : array of shape (Q, d)
         PIT values of every output.
-    levels : array of shape (L,)
-        Nominal levels of the intervals.
-    coverage : array of shape (L, d)
-        Share of outputs inside.
     sample_weight : array of shape (Q,), optional
         Weights of the histogram.
     output_names : sequence of d str
@@ -47,25 +48,25 @@ class CalibrationDisplay:
     ax_ : array of two matplotlib.axes.Axes
         Histogram and curve.
     figure_ : matplotlib.figure.Figure
-    histogram_ : array of shape (d, bins)
-        Heights of the histogram: 1 everywhere for a calibrated model.
+    tests_ : list of d CalibrationTest
+        The curves with their bands, which hold the whole curve of a calibrated model.
+    histograms_ : list of d HistogramTest
+        The bars with their bands, which hold all bars of a calibrated model.
     """
 
     ax_: NDArray[Any]
     figure_: "Figure"
-    histogram_: Array
+    tests_: list[CalibrationTest]
+    histograms_: list[HistogramTest]
 
     def __init__(
         self,
         *,
         pit: Array,
-        levels: Array,
-        coverage: Array,
         sample_weight: Array | None = None,
         output_names: Sequence[str] = ("y",),
     ) -> None:
-        self.pit, self.levels, self.coverage = pit, levels, coverage
-        self.sample_weight, self.output_names = sample_weight, list(output_names)
+        self.pit, self.sample_weight, self.output_names = pit, sample_weight, list(output_names)
 
     @classmethod
     def from_estimator(
@@ -132,11 +133,8 @@ class CalibrationDisplay:
         """
         pit = pit_values(dist, y)
         weights = None if sample_weight is None else check_weights(sample_weight, len(pit), least=1)
-        levels, coverage = calibration_curve(dist, y, sample_weight=weights)
         display = cls(
             pit=pit.reshape(len(pit), -1),
-            levels=levels,
-            coverage=coverage.reshape(len(levels), -1),
             sample_weight=weights,
             output_names=output_names(dist, y),
         )
@@ -172,27 +170,32 @@ class CalibrationDisplay:
 
     def _draw_histogram(self, ax: "Axes", bins: int) -> None:
         edges = np.linspace(0.0, 1.0, bins + 1)
-        shares = [np.histogram(u, edges, weights=self.sample_weight)[0] for u in self.pit.T]
-        self.histogram_ = np.array([share * bins / share.sum() for share in shares])
-        low, high = self._band(np.array([1.0 / bins]))
-        ax.axhspan(low[0] * bins, high[0] * bins, color=GREY, alpha=0.5, linewidth=0, zorder=0)
+        self.histograms_ = [
+            pit_histogram_test(u, bins, sample_weight=self.sample_weight) for u in self.pit.T
+        ]
+        band = self.histograms_[0]  # the same for every output
+        ax.axhspan(band.low * bins, band.high * bins, color=GREY, alpha=0.5, linewidth=0, zorder=0)
         ax.axhline(1.0, color=INK, linewidth=0.8, linestyle="--")
-        if len(shares) == 1:
-            ax.stairs(self.histogram_[0], edges, fill=True, color=BLUE, alpha=0.75)
-        for heights, style in zip(self.histogram_, self._styles(), strict=True):
-            ax.stairs(heights, edges, baseline=None, linewidth=1.4, **style)
-        top = 1.15 * max(float(self.histogram_.max()), float(high[0]) * bins)
+        heights = np.array([test.shares * bins for test in self.histograms_])
+        if len(heights) == 1:
+            ax.stairs(heights[0], edges, fill=True, color=BLUE, alpha=0.75)
+        for bars, style in zip(heights, self._styles(), strict=True):
+            ax.stairs(bars, edges, baseline=None, linewidth=1.4, **style)
+        top = 1.15 * max(float(heights.max()), band.high * bins)
         ax.set(xlabel="PIT value", ylabel="density", xlim=(0, 1), ylim=(0, top))
         ax.set_title("PIT histogram", fontsize="medium")
         tidy(ax)
 
     def _draw_curve(self, ax: "Axes") -> None:
-        line = np.linspace(0.0, 1.0, 101)
-        label = "95 % by chance"
-        ax.fill_between(line, *self._band(line), color=GREY, alpha=0.5, linewidth=0, label=label)
+        weights = self.sample_weight
+        self.tests_ = [calibration_test(u, _LEVELS, sample_weight=weights) for u in self.pit.T]
+        band, levels = self.tests_[0], np.array([0.0, *_LEVELS, 1.0])
+        low, high = (np.array([0.0, *side, 1.0]) for side in (band.low, band.high))
+        label = "whole curve, 95 % by chance"
+        ax.fill_between(levels, low, high, color=GREY, alpha=0.5, linewidth=0, label=label)
         ax.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle="--")
-        for shares, style in zip(self.coverage.T, self._styles(), strict=True):
-            ax.plot(self.levels, shares, marker="o", markersize=3.5, linewidth=1.4, **style)
+        for test, style in zip(self.tests_, self._styles(), strict=True):
+            ax.plot(test.levels, test.coverage, marker="o", markersize=3.5, linewidth=1.4, **style)
         ax.set(xlabel="nominal coverage of intervals", ylabel="share of outputs inside")
         ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         ax.set_title("Calibration curve", fontsize="medium")
@@ -210,13 +213,6 @@ class CalibrationDisplay:
             }
             for i, name in enumerate(names)
         ]
-
-    def _band(self, share: Array) -> tuple[Array, Array]:
-        """Where 95 % of the shares observed lie if the true share is the given one."""
-        n = max(1, round(self._n_effective()))
-        tail = 0.5 - _BAND / 2
-        low, high = binom.ppf(tail, n, share), binom.ppf(1.0 - tail, n, share)
-        return np.asarray(low) / n, np.asarray(high) / n
 
     def _n_effective(self) -> float:
         if self.sample_weight is None:

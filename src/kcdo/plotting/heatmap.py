@@ -21,13 +21,13 @@ from kcdo.plotting.canvas import (
 from kcdo.plotting.queries import (
     Column,
     held_label,
-    input_names,
     numbers,
     one_output,
     place_of,
     resting_values,
     sweep,
 )
+from kcdo.tables import input_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

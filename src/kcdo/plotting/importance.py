@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kcdo.errors import InvalidInputError
+from kcdo.metrics import importances as measured
 from kcdo.plotting.canvas import BLUE, axes_or_new, tidy
 
 if TYPE_CHECKING:
@@ -55,13 +56,16 @@ class ImportanceDisplay:
                 )
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: "Axes | None" = None) -> Self:
-        """Draw the importances in the report of a fitted model.
+    def from_estimator(cls, estimator: Any, X: Any = None, *, ax: "Axes | None" = None) -> Self:
+        """Draw how much each input of a fitted model matters, as :func:`kcdo.metrics.importances`.
 
         Parameters
         ----------
         estimator : ConditionalDensityOperator
-            A fitted model whose ``report_`` has importances.
+            A fitted model.
+        X : array or data frame of shape (N, p), optional
+            The rows to measure on; by default the training rows, on which ``selection="auto"`` has
+            measured.
         ax : matplotlib axes, optional
             Where to draw; by default a new figure.
 
@@ -70,10 +74,13 @@ class ImportanceDisplay:
         ImportanceDisplay
         """
         check_is_fitted(estimator)
+        if X is not None:
+            return cls(measured(estimator, X)).plot(ax=ax)
         importances = getattr(getattr(estimator, "report_", None), "importances", None)
         if not importances:
             raise InvalidInputError(
-                'the report of this model has no importances: fit it with selection="auto".'
+                'the report of this model has no importances: fit it with selection="auto", or '
+                "give rows to measure them on, as X."
             )
         return cls(importances).plot(ax=ax)
 

@@ -9,18 +9,10 @@ import numpy as np
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.metrics.predictive import Predictive
-from kcdo.validation import category_columns, check_outputs, column_names
+from kcdo.tables import input_names, is_numeric, table_columns, table_like
+from kcdo.validation import check_outputs, column_names
 
 Column = int | str
-
-
-def input_names(X: Any) -> list[str]:
-    """Return the names of the columns of X: of a frame its own, else x, or x0, x1, ..."""
-    names = column_names(X)
-    if names is not None:
-        return names
-    width = len(_columns(X))
-    return ["x"] if width == 1 else [f"x{i}" for i in range(width)]
 
 
 def output_names(dist: Predictive, Y: Any = None) -> list[str]:
@@ -65,12 +57,12 @@ def one_output(
 def numbers(X: Any, place: int) -> Array:
     """Return a column of X as numbers, or raise an error that names it."""
     name = input_names(X)[place]
-    if not _is_numeric(X, place):
+    if not is_numeric(X, place):
         raise InvalidInputError(
             f"input {name!r} is not numeric, so nothing lies between its values: show them with "
             "kcdo.RidgelineDisplay."
         )
-    return np.asarray(_columns(X)[place], dtype=float)
+    return np.asarray(table_columns(X)[place], dtype=float)
 
 
 def resting_values(X: Any, place: int, at: Mapping[Column, Any] | None) -> dict[int, Any]:
@@ -89,7 +81,7 @@ def resting_values(X: Any, place: int, at: Mapping[Column, Any] | None) -> dict[
 def sweep(X: Any, place: int, values: Array, resting: Mapping[int, Any]) -> Any:
     """Return queries of the kind of X, where one column takes the values and the others rest."""
     width = len(input_names(X))
-    return _table(
+    return table_like(
         X, [list(values) if i == place else [resting[i]] * len(values) for i in range(width)]
     )
 
@@ -104,7 +96,7 @@ def held_label(X: Any, resting: Mapping[int, Any]) -> str:
 
 def row_labels(X: Any) -> list[str]:
     """Return a label for each row, of the columns that differ between rows."""
-    names, columns = input_names(X), [np.asarray(c).tolist() for c in _columns(X)]
+    names, columns = input_names(X), [np.asarray(c).tolist() for c in table_columns(X)]
     rows = list(zip(*columns, strict=True))
     varied = [i for i, column in enumerate(columns) if len(set(column)) > 1]
     shown = varied or list(range(len(names)))
@@ -117,44 +109,9 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, int | float) else str(value)
 
 
-def _columns(X: Any) -> list[Any]:
-    if column_names(X) is not None:
-        return [X[name] for name in X.columns]
-    array = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
-    if array.ndim != 2:
-        raise InvalidInputError(f"X must be a table of inputs, (N, p); got shape {array.shape}.")
-    return list(array.T)
-
-
-def _is_numeric(X: Any, place: int) -> bool:
-    if place in category_columns(X):
-        return False
-    try:
-        np.asarray(_columns(X)[place], dtype=float)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
 def _typical(X: Any, place: int) -> Any:
     """Return an observed median, so that codes of categories stay codes; or the commonest value."""
-    if _is_numeric(X, place):
+    if is_numeric(X, place):
         return np.quantile(numbers(X, place), 0.5, method="inverted_cdf")
-    values = np.asarray(_columns(X)[place]).tolist()
+    values = np.asarray(table_columns(X)[place]).tolist()
     return Counter(values).most_common(1)[0][0]
-
-
-def _table(X: Any, columns: list[list[Any]]) -> Any:
-    """Return columns as a table of the kind of X."""
-    if column_names(X) is None:
-        kinds = [_is_numeric(X, i) for i in range(len(columns))]
-        pairs = zip(columns, kinds, strict=True)
-        return np.column_stack([np.array(c, dtype=float if k else object) for c, k in pairs])
-    table = {}
-    for i, (name, values) in enumerate(zip(X.columns, columns, strict=True)):
-        like = X[name]
-        kind = None if _is_numeric(X, i) else like.dtype
-        # pandas takes Series(values), polars Series(name, values)
-        made = (values,) if hasattr(X, "iloc") else (name, values)
-        table[name] = type(like)(*made, dtype=kind)
-    return type(X)(table)

@@ -7,7 +7,14 @@ import numpy as np
 
 from kcdo.arrays import Array
 from kcdo.distributions import ConditionalDistribution
-from kcdo.metrics import crps, pit_values
+from kcdo.metrics import (
+    CalibrationTest,
+    HistogramTest,
+    calibration_test,
+    crps,
+    pit_histogram_test,
+    pit_values,
+)
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 
@@ -19,8 +26,8 @@ class OutputAccuracy:
     Attributes
     ----------
     crps, crps_without_inputs : float
-        Mean continuous ranked probability score, of the model and of the distribution of these
-        outputs that ignores the inputs.
+        Mean continuous ranked probability score, of the model and of the distribution of the
+        training outputs, which ignores the inputs.
     rmse : float
         Root of the mean squared error of the conditional mean.
     pit : (N,) array
@@ -34,6 +41,16 @@ class OutputAccuracy:
     rmse: float
     pit: Array
     widths: tuple[float, ...]
+
+    @property
+    def calibration(self) -> CalibrationTest:
+        """Coverage of central intervals, with what chance allows."""
+        return calibration_test(self.pit)
+
+    @property
+    def histogram(self) -> HistogramTest:
+        """Shares of PIT values, with what chance allows."""
+        return pit_histogram_test(self.pit)
 
     def coverage(self, level: float) -> float:
         """Return the share of rows inside their central interval of a level."""
@@ -54,12 +71,20 @@ class Accuracy:
     outputs: tuple[OutputAccuracy, ...]
 
 
-def measure_accuracy(dist: ConditionalDistribution, Y: Array, flat: bool) -> Accuracy:
-    """Return the accuracy of predictions, one per row of Y (N, d)."""
+def measure_accuracy(
+    dist: ConditionalDistribution, Y: Array, flat: bool, marginal: ConditionalDistribution
+) -> Accuracy:
+    """Return the accuracy of predictions, one per row of Y (N, d).
+
+    ``marginal`` is the distribution of the training outputs, which a model without inputs predicts.
+    """
     densities = dist.logpdf_pairs(Y[:, 0] if flat else Y)
     possible = np.isfinite(densities)
     outputs = [
-        _output_accuracy(dist if flat else dist.marginal(k), Y[:, k]) for k in range(Y.shape[1])
+        _output_accuracy(dist, Y[:, 0], marginal)
+        if flat
+        else _output_accuracy(dist.marginal(k), Y[:, k], marginal.marginal(k))
+        for k in range(Y.shape[1])
     ]
     return Accuracy(
         n_rows=len(Y),
@@ -69,7 +94,9 @@ def measure_accuracy(dist: ConditionalDistribution, Y: Array, flat: bool) -> Acc
     )
 
 
-def _output_accuracy(dist: ConditionalDistribution, y: Array) -> OutputAccuracy:
+def _output_accuracy(
+    dist: ConditionalDistribution, y: Array, marginal: ConditionalDistribution
+) -> OutputAccuracy:
     tails = _tails(LEVELS)
     columns = [f"q{100 * tail:g}" for tail in tails]
     answers = dist.summary(["mean", *columns])
@@ -77,7 +104,7 @@ def _output_accuracy(dist: ConditionalDistribution, y: Array) -> OutputAccuracy:
     n = len(LEVELS)
     return OutputAccuracy(
         crps=crps(dist, y),
-        crps_without_inputs=_crps_without_inputs(y),
+        crps_without_inputs=crps(marginal[np.zeros(len(y), dtype=int)], y),
         rmse=float(np.sqrt(np.mean((answers["mean"] - y) ** 2))),
         pit=pit_values(dist, y),
         widths=tuple((ends[n:] - ends[:n]).mean(axis=1).tolist()),
@@ -86,10 +113,3 @@ def _output_accuracy(dist: ConditionalDistribution, y: Array) -> OutputAccuracy:
 
 def _tails(levels: Sequence[float]) -> list[float]:
     return [0.5 - level / 2 for level in levels] + [0.5 + level / 2 for level in levels]
-
-
-def _crps_without_inputs(y: Array) -> float:
-    """Return the mean CRPS of the empirical distribution of y: half of Gini's mean difference."""
-    n = len(y)
-    ranks = 2 * np.arange(1, n + 1) - n - 1
-    return float(ranks @ np.sort(y)) / n**2

@@ -1,4 +1,4 @@
-"""The columns of the data as a report sees them, and rows made of them for the model."""
+"""The columns of the data as a report sees them."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from kcdo.distributions import ConditionalDistribution
 from kcdo.errors import InvalidInputError
-from kcdo.kernels import Categorical, Periodic, leaves
+from kcdo.kernels import leaves
 from kcdo.reports.text import split_unit
+from kcdo.tables import input_names, table_columns
 from kcdo.validation import column_names, is_missing
 
 Kind = Literal["number", "whole number", "category"]
@@ -24,6 +25,9 @@ class FittedModel(Protocol):
 
     def conditional(self, X: Any) -> ConditionalDistribution:
         """Return the distribution of Y given each row of X."""
+
+    def marginal(self) -> ConditionalDistribution:
+        """Return the distribution of Y in the training rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,20 +76,21 @@ class Column:
 
 def input_columns(X: Any, model: FittedModel) -> list[Column]:
     """Return the columns of X; what is a category or periodic is read off the input kernel."""
-    raw = _raw_columns(X, "X")
+    raw = table_columns(X)
     p = model.n_features_in_
     if len(raw) != p:
         raise InvalidInputError(f"X has {len(raw)} columns, but the model was fitted to {p}.")
     names = column_names(X)
     if names is None:
-        names = list(getattr(model, "feature_names_in_", [f"x{i + 1}" for i in range(p)]))
+        names = list(getattr(model, "feature_names_in_", input_names(X)))
     categories: set[int] = set()
     periods: dict[int, float] = {}
     for leaf, columns in leaves(model.report_.kernel_x, list(range(p))):
-        if isinstance(leaf, Categorical):
+        if leaf.categorical:
             categories.update(columns)
-        elif isinstance(leaf, Periodic):
-            periods.update(zip(columns, leaf.periods(len(columns)).tolist(), strict=True))
+        found = leaf.column_periods(len(columns))
+        if found is not None:
+            periods.update(zip(columns, found.tolist(), strict=True))
     return [
         _categories(str(name), values)
         if i in categories
@@ -96,7 +101,7 @@ def input_columns(X: Any, model: FittedModel) -> list[Column]:
 
 def output_columns(Y: Any, output_names: Sequence[str] | None, d: int) -> list[Column]:
     """Return the columns of Y, or d columns without rows if there is no Y."""
-    raw = [np.empty(0)] * d if Y is None else _raw_columns(Y, "Y", vector=True)
+    raw = [np.empty(0)] * d if Y is None else _raw_columns(Y)
     if len(raw) != d:
         raise InvalidInputError(f"Y has {len(raw)} columns, but the model predicts {d}.")
     names = _output_names(Y, d) if output_names is None else [str(n) for n in output_names]
@@ -117,33 +122,17 @@ def complete_rows(columns: Sequence[Column]) -> NDArray[np.integer]:
     return np.flatnonzero(~bad)
 
 
-def rows_like(X: Any, values: Sequence[NDArray]) -> Any:
-    """Return columns of values as inputs of the kind that X is: a frame, or an array."""
-    if column_names(X) is not None:
-        plain = [v.tolist() if v.dtype == object else v for v in values]
-        return type(X)(dict(zip(X.columns, plain, strict=True)))
-    return np.column_stack(list(values))
-
-
-def _raw_columns(values: Any, what: str, *, vector: bool = False) -> list[NDArray]:
-    if column_names(values) is not None:
-        return [np.asarray(values[name]) for name in values.columns]
-    array = values if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
-    if array.ndim == 1 and vector:
-        return [array]
-    if array.ndim != 2:
-        raise InvalidInputError(
-            f"a report needs {what} as a table of numbers and categories, one row per "
-            f"observation; got shape {array.shape}."
-        )
-    return list(array.T)
+def _raw_columns(values: Any) -> list[NDArray]:
+    """Return the columns of outputs, which may be a vector."""
+    array = values if column_names(values) is not None else np.asarray(values)
+    return [array] if isinstance(array, np.ndarray) and array.ndim == 1 else table_columns(array)
 
 
 def _output_names(Y: Any, d: int) -> list[str]:
     named = column_names(Y)
     if named is None and getattr(Y, "name", None):
         named = [str(Y.name)]
-    return named or (["y"] if d == 1 else [f"y{k + 1}" for k in range(d)])
+    return named or (["y"] if d == 1 else [f"y{k}" for k in range(d)])
 
 
 def _categories(name: str, values: NDArray) -> Column:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.distributions import ConditionalDistribution
-from kcdo.reports.columns import Column, FittedModel, rows_like
+from kcdo.reports.columns import Column, FittedModel
 from kcdo.reports.inputs import Control
+from kcdo.tables import table_like
 
 STATISTICS = ("mean", "q05", "q25", "q50", "q75", "q95")
 
@@ -43,7 +44,7 @@ def output_axes(
 ) -> list[Axis]:
     """Return an axis for each output that shows the data and nearly all of what is predicted."""
     rows = np.linspace(0, len(columns[0].values) - 1, _EXAMPLES).astype(int)
-    dist = model.conditional(rows_like(X, [column.values[rows] for column in columns]))
+    dist = model.conditional(table_like(X, [column.values[rows] for column in columns]))
     levels = dist.summary(["q01", "q25", "q75", "q99"])
     q01, q25, q75, q99 = (levels[name].reshape(len(rows), -1) for name in levels)
     axes = []
@@ -88,7 +89,7 @@ def compute_curves(
         values: list[NDArray] = [np.empty(0)] * len(controls)
         for control, digit in zip(controls, digits, strict=True):
             values[control.column] = control.values[digit]
-        dist = model.conditional(rows_like(X, values))
+        dist = model.conditional(table_like(X, values))
         for k, output in enumerate(outputs):
             output.add(dist if flat else dist.marginal(k))
         if joint is not None:

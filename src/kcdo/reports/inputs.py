@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.reports.columns import Column, FittedModel, rows_like
+from kcdo.reports.columns import Column
 from kcdo.reports.text import number
 
-_SENSITIVITY_VALUES = 5
-_SENSITIVITY_QUERIES = 2000
+_FEWEST_STEPS = 5
 _SLIDERS = 3
 _SLIDER_SIZES = {1: (101,), 2: (61, 31), 3: (41, 15, 7)}
 _FACTORS = (2.5, 2.0, 1.5, 1.0, 0.9, 0.8, 0.7, 0.6)
@@ -32,23 +31,14 @@ class Control:
     start: int
 
 
-def importance(model: FittedModel, X: Any, columns: Sequence[Column]) -> tuple[Array, str]:
-    """Return a share of importance for every input, and what it measures."""
-    stored = getattr(model.report_, "importances", None)  # only selection="auto" measures them
-    if stored:
-        return _shares(np.array(list(stored.values()))), "as the fit measured it"
-    shares = _shares(_sensitivity(model, X, columns))
-    return shares, "by how far the predicted mean and spread move when this input alone changes"
-
-
-def controls(columns: Sequence[Column], shares: Array, most_curves: int) -> list[Control]:
+def controls(columns: Sequence[Column], importances: Array, most_curves: int) -> list[Control]:
     """Return a control for every input, the most important first, of few enough combinations.
 
     The most important inputs that are numbers get sliders; the others a few values to pick from.
     If there are too many combinations sliders get coarser, then minor inputs are held fixed.
     """
-    order = [int(i) for i in np.argsort(-shares, kind="stable")]
-    sliders = [i for i in order if _steps(columns[i]) > _SENSITIVITY_VALUES][:_SLIDERS]
+    order = [int(i) for i in np.argsort(-importances, kind="stable")]
+    sliders = [i for i in order if _steps(columns[i]) > _FEWEST_STEPS][:_SLIDERS]
     sizes = dict(zip(sliders, _SLIDER_SIZES.get(len(sliders), ()), strict=True))
     minor = [i for i in order if i not in sizes]
     major = set(order[:_SLIDERS])
@@ -62,32 +52,6 @@ def controls(columns: Sequence[Column], shares: Array, most_curves: int) -> list
                 made.sort(key=lambda control: order.index(control.column))
                 return made + [_fixed(columns[i], i) for i in minor[n_open:]]
     return [_fixed(columns[i], i) for i in order]
-
-
-def _sensitivity(model: FittedModel, X: Any, columns: Sequence[Column]) -> Array:
-    """Return the variance of the conditional mean and sd along each input, other inputs as seen."""
-    n_rows = max(2, min(24, _SENSITIVITY_QUERIES // (_SENSITIVITY_VALUES * len(columns))))
-    spread = np.linspace(0, len(columns[0].values) - 1, n_rows).astype(int)
-    rows = [column.values[spread] for column in columns]
-    sd = model.conditional(rows_like(X, rows)).std().reshape(n_rows, -1)
-    unit = np.mean(sd**2, axis=0)
-    found = np.zeros(len(columns))
-    for i, column in enumerate(columns):
-        values = _few_values(column, _SENSITIVITY_VALUES, least_share=0.0)
-        if len(values) < 2:
-            continue
-        queries = [np.repeat(part, len(values)) for part in rows]
-        queries[i] = np.tile(values, n_rows)
-        answers = model.conditional(rows_like(X, queries)).summary(["mean", "sd"])
-        moved = [a.reshape(n_rows, len(values), -1).var(axis=1) for a in answers.values()]
-        found[i] = np.mean((moved[0] + moved[1]) / unit)
-    return found
-
-
-def _shares(values: Array) -> Array:
-    values = np.where(np.isfinite(values), np.maximum(values, 0.0), 0.0)
-    total = values.sum()
-    return values / total if total > 0 else np.full(len(values), 1.0 / len(values))
 
 
 def _steps(column: Column) -> int:
@@ -107,7 +71,7 @@ def _select(column: Column, place: int, major: bool) -> Control:
         start = list(values).index(column.counts()[0][0])
         texts = tuple(map(str, values))
     else:
-        values = _few_values(column, 3, least_share=0.1)
+        values = _few_values(column, 3)
         start = int(np.argmin(np.abs(values - np.median(column.present))))
         texts = _number_texts(values)
     return Control(place, "select" if len(values) > 1 else "fixed", values, texts, start)
@@ -128,16 +92,12 @@ def _categories(column: Column, most: int) -> NDArray:
     return out
 
 
-def _few_values(column: Column, n: int, *, least_share: float) -> NDArray:
-    """Return n typical values: quantiles rounded to what can be read, or frequent categories."""
-    if column.kind == "category":
-        return _categories(column, n)
+def _few_values(column: Column, n: int) -> NDArray:
+    """Return n typical numbers: quantiles from 10 to 90 %, rounded to what can be read."""
     distinct = np.unique(column.present)
     if len(distinct) <= n:
         return distinct
-    middle = (np.arange(n) + 0.5) / n if least_share == 0 else np.linspace(0, 1, n)
-    levels = least_share + (1 - 2 * least_share) * middle
-    values = np.quantile(column.present, levels)
+    values = np.quantile(column.present, np.linspace(0.1, 0.9, n))
     low, high = np.quantile(column.present, [0.05, 0.95])
     step = _nice_step((high - low) / 60) if high > low else 0.0
     if column.kind == "whole number":

@@ -3,32 +3,24 @@
 import datetime
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-from string import Template
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from kcdo._version import __version__
+from kcdo.arrays import Array
 from kcdo.atomic import atomic_file
 from kcdo.errors import InvalidInputError
 from kcdo.reports.accuracy import measure_accuracy
-from kcdo.reports.columns import (
-    Column,
-    FittedModel,
-    complete_rows,
-    input_columns,
-    output_columns,
-    rows_like,
-)
+from kcdo.reports.columns import Column, FittedModel
 from kcdo.reports.curves import STATISTICS, compute_curves, most_curves, output_axes
-from kcdo.reports.inputs import Control, controls, importance
+from kcdo.reports.inputs import Control, controls
+from kcdo.reports.rendering import load_template
 from kcdo.reports.sections import accuracy_section, data_section, parameter_section
-from kcdo.reports.text import escape, script_json
+from kcdo.reports.shown import Shown
+from kcdo.reports.text import script_json
 
 _MOST_BYTES = 10_000_000
 _ACCURACY_ROWS = 5000  # beyond, a sample: the scores change in the third digit only
@@ -89,69 +81,24 @@ def write_report(
     True
     """
     check_is_fitted(model)
+    page = load_template("page.html")
     target = _checked_path(path)
-    shown = _Shown.of(model, X, Y, output_names)
-    shares, meaning = importance(model, X, shown.inputs)
+    shown = Shown.of(model, X, Y, output_names)
+    importances, measured_on = shown.importances(held_out)
     parts = {
-        "title": escape(title or _title(shown, shares)),
-        "subtitle": escape(_subtitle(shown)),
-        "accuracy": _accuracy_html(shown, held_out),
+        "title": title or _title(shown, importances),
+        "subtitle": _subtitle(shown),
+        "accuracy": _accuracy(shown, held_out),
         "data": data_section(shown.given_inputs, shown.given_outputs),
-        "parameters": parameter_section(model.report_, shown.inputs, shares, meaning),
-        "version": escape(__version__),
+        "parameters": parameter_section(model.report_, shown.inputs, importances, measured_on),
+        "version": __version__,
         "date": datetime.date.today().isoformat(),
-        "css": _asset("report.css"),
-        "js": _asset("report.js"),
     }
-    page = Template(_asset("template.html"))
-    taken = len(page.substitute(parts, explorer="").encode()) + _MARGIN_BYTES
-    explorer = _explorer(shown, shares, max_bytes - taken)
-    text = page.substitute(parts, explorer=script_json(explorer))
+    taken = len(page.render(parts, explorer=None).encode()) + _MARGIN_BYTES
+    text = page.render(parts, explorer=_explorer(shown, importances, max_bytes - taken))
     with atomic_file(target) as file:
         file.write(text.encode())
     return target
-
-
-@dataclass(frozen=True, eq=False)
-class _Shown:
-    """The model with the data of a report: as given, and the rows without missing values."""
-
-    model: FittedModel
-    X: Any
-    flat: bool  # outputs are a vector
-    given_inputs: list[Column]
-    given_outputs: list[Column]
-    inputs: list[Column]
-    outputs: list[Column]
-
-    @classmethod
-    def of(cls, model: FittedModel, X: Any, Y: Any, output_names: Sequence[str] | None) -> Self:
-        inputs = input_columns(X, model)
-        flat, d = _output_shape(model, X, inputs)
-        outputs = output_columns(Y, output_names, d)
-        if Y is None:
-            rows = complete_rows(inputs)
-            return cls(model, X, flat, inputs, outputs, [c.take(rows) for c in inputs], outputs)
-        n, m = len(inputs[0].values), len(outputs[0].values)
-        if n != m:
-            raise InvalidInputError(f"X and Y have inconsistent numbers of rows: {n} and {m}.")
-        rows = complete_rows([*inputs, *outputs])
-        if not len(rows):
-            raise InvalidInputError("no row of X and Y is without missing values.")
-        used = [[c.take(rows) for c in columns] for columns in (inputs, outputs)]
-        return cls(model, X, flat, inputs, outputs, *used)
-
-    @property
-    def n_given(self) -> int:
-        return len(self.given_inputs[0].values)
-
-    @property
-    def n_used(self) -> int:
-        return len(self.inputs[0].values)
-
-    @property
-    def n_fitted(self) -> int:
-        return int(self.model.report_.n_samples)
 
 
 def _checked_path(path: str | os.PathLike[str]) -> Path:
@@ -165,58 +112,24 @@ def _checked_path(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _output_shape(model: FittedModel, X: Any, inputs: Sequence[Column]) -> tuple[bool, int]:
-    """Return whether the outputs are a vector, and how many there are."""
-    complete = complete_rows(inputs)
-    if not len(complete):
-        raise InvalidInputError("no row of X is without missing values: nothing can be shown.")
-    first = rows_like(X, [column.values[complete[:1]] for column in inputs])
-    mean = model.conditional(first).mean()
-    return mean.ndim == 1, 1 if mean.ndim == 1 else mean.shape[1]
-
-
-def _accuracy_html(shown: _Shown, held_out: bool | None) -> str:
-    if not len(shown.outputs[0].values):
-        return "<p>No outputs were given to the report, so nothing could be measured.</p>"
-    rows = np.sort(np.random.default_rng(0).permutation(shown.n_used)[:_ACCURACY_ROWS])
-    dist = shown.model.conditional(rows_like(shown.X, [c.values[rows] for c in shown.inputs]))
+def _accuracy(shown: Shown, held_out: bool | None) -> dict[str, Any] | None:
+    if not shown.has_outputs:
+        return None
+    rows = shown.some_rows(_ACCURACY_ROWS)
+    dist = shown.model.conditional(shown.table(rows))
     Y = np.column_stack([column.values[rows] for column in shown.outputs])
-    text = _which_rows(shown.n_given, shown.n_fitted, held_out)
-    if shown.n_used < shown.n_given:
-        left_out = shown.n_given - shown.n_used
-        text += f" {left_out:,} of them have missing or infinite values and were left out."
-    if len(rows) < shown.n_used:
-        text += f" The scores are of {len(rows):,} rows drawn at random from them."
-    accuracy = measure_accuracy(dist, Y, shown.flat)
-    return accuracy_section(accuracy, shown.outputs, f'<p class="rows">{text}</p>')
+    accuracy = measure_accuracy(dist, Y, shown.flat, shown.model.marginal())
+    return accuracy_section(accuracy, shown.outputs, shown.measured(len(rows), held_out))
 
 
-def _which_rows(n_given: int, n_fitted: int, held_out: bool | None) -> str:
-    if held_out:
-        return (
-            f"<strong>Held-out rows.</strong> Measured on {n_given:,} rows that the model was not "
-            "fitted to."
-        )
-    if held_out is False or n_given == n_fitted:
-        guess = "" if held_out is False else " (exactly as many rows were fitted)"
-        return (
-            f"<strong>Training rows.</strong> Measured on the {n_given:,} rows that the model was "
-            f"fitted to{guess}: new rows will score worse."
-        )
-    return (
-        f"Measured on {n_given:,} rows; the model was fitted to {n_fitted:,}. The report was not "
-        "told whether these were held out; if they were fitted, new rows will score worse."
-    )
-
-
-def _title(shown: _Shown, shares: NDArray[np.floating]) -> str:
-    order = [shown.inputs[i].label for i in np.argsort(-shares, kind="stable")]
+def _title(shown: Shown, importances: Array) -> str:
+    order = [shown.inputs[i].label for i in np.argsort(-importances, kind="stable")]
     given = ", ".join(order[:3]) + (f" and {len(order) - 3} more" if len(order) > 3 else "")
     names = [column.label for column in shown.outputs]
     return f"{', '.join(names[:3])}{' …' if len(names) > 3 else ''} given {given}"
 
 
-def _subtitle(shown: _Shown) -> str:
+def _subtitle(shown: Shown) -> str:
     p = len(shown.inputs)
     return (
         f"Conditional density fitted to {shown.n_fitted:,} rows and "
@@ -224,10 +137,10 @@ def _subtitle(shown: _Shown) -> str:
     )
 
 
-def _explorer(shown: _Shown, shares: NDArray[np.floating], most_bytes: int) -> dict[str, Any]:
+def _explorer(shown: Shown, importances: Array, most_bytes: int) -> dict[str, Any]:
     """Return what the script of the page reads, in at most so many bytes."""
     axes = output_axes(shown.model, shown.X, shown.inputs, shown.outputs)
-    most = controls(shown.inputs, shares, most_curves(shown.model, axes, most_bytes))
+    most = controls(shown.inputs, importances, most_curves(shown.model, axes, most_bytes))
     words = len(script_json([_control(c, shown.inputs[c.column]) for c in most]))
     n_curves = most_curves(shown.model, axes, most_bytes - words)
     if n_curves < 1:
@@ -235,7 +148,7 @@ def _explorer(shown: _Shown, shares: NDArray[np.floating], most_bytes: int) -> d
             "max_bytes leaves no room for a single curve: raise it by "
             f"{10_000 - min(most_bytes, 0):,} or more."
         )
-    chosen = controls(shown.inputs, shares, n_curves)
+    chosen = controls(shown.inputs, importances, n_curves)
     curves = compute_curves(shown.model, shown.X, chosen, axes, shown.flat)
     return {
         "inputs": [_control(control, shown.inputs[control.column]) for control in chosen],
@@ -257,7 +170,3 @@ def _control(control: Control, column: Column) -> dict[str, Any]:
         "values": control.values.tolist() if control.kind == "slider" else None,
         "start": control.start,
     }
-
-
-def _asset(name: str) -> str:
-    return files("kcdo.reports").joinpath("assets", name).read_text(encoding="utf-8")

@@ -1,6 +1,5 @@
-"""Words of a report: names with their units, numbers, and text that cannot become markup."""
+"""Words of a report: names with their units, numbers, and JSON that cannot become markup."""
 
-import html
 import json
 import math
 import re
@@ -89,11 +88,6 @@ def with_unit(text: str, unit: str) -> str:
     """Return a number with its unit, which a narrow space keeps on its line."""
     space = "" if unit == "%" else "\N{NARROW NO-BREAK SPACE}"
     return f"{text}{space}{unit}" if unit else text
-
-
-def escape(text: Any) -> str:
-    """Return text that is safe between tags and in quoted attributes."""
-    return html.escape(str(text), quote=True)
 
 
 def script_json(data: Any) -> str:

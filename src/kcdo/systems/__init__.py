@@ -1,38 +1,44 @@
-"""The input side: ridge regression on inputs, whatever the targets are.
+"""The input side: ridge regression on inputs, whatever the targets are (see base.py)."""
 
-    prediction(x') = section(x') @ coefficients,   section(x') = k(x', centres)
-
-Targets Y give the conditional mean, 1 the sum of the embedding weights, ℓ(Y, Z) the conditional
-embedding on the nodes of a reference measure.
-"""
-
-from kcdo.systems.exact import Centres, ExactSystem, Queries
+from kcdo.systems.base import Centres, Condensed, Embed, Factorable, Queries, SolverFacts, System
+from kcdo.systems.choice import choose_solver, may_repeat, unfactored
+from kcdo.systems.exact import BlockProduct, ExactRows, ExactSystem
+from kcdo.systems.finding import Finder
 from kcdo.systems.groups import Groups, effective_size
-from kcdo.systems.nearest import NearestRows, has_metric, metric_coordinates, rows_used
-from kcdo.systems.nystrom import NystromRows, NystromSums, NystromSystem, whitened_basis
-from kcdo.systems.options import Exact, Iterative, Nystrom, Solver, automatic, may_repeat
-
-System = ExactSystem | NystromSystem | NystromRows
+from kcdo.systems.leave_one_out import left_out_share, one_minus_leverage, residuals
+from kcdo.systems.nearest import NearestRows, NearestSystem, rows_used
+from kcdo.systems.nystrom import NystromSums, NystromSystem, WhitenedSums, whitened_basis
+from kcdo.systems.options import Exact, Iterative, Nystrom, Solver
 
 __all__ = [
+    "BlockProduct",
     "Centres",
+    "Condensed",
+    "Embed",
     "Exact",
+    "ExactRows",
     "ExactSystem",
+    "Factorable",
+    "Finder",
     "Groups",
     "Iterative",
     "NearestRows",
+    "NearestSystem",
     "Nystrom",
-    "NystromRows",
     "NystromSums",
     "NystromSystem",
     "Queries",
     "Solver",
+    "SolverFacts",
     "System",
-    "automatic",
+    "WhitenedSums",
+    "choose_solver",
     "effective_size",
-    "has_metric",
+    "left_out_share",
     "may_repeat",
-    "metric_coordinates",
+    "one_minus_leverage",
+    "residuals",
     "rows_used",
+    "unfactored",
     "whitened_basis",
 ]

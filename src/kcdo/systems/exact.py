@@ -1,15 +1,14 @@
 """The exact ridge system on all distinct inputs: factored, or solved iteratively."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
-from kcdo.inputs import Expectation, GaussianInput, SampleInput
-from kcdo.kernels import Kernel, cross_gram, expectation, lower_gram
+from kcdo.kernels import Kernel, cross_gram, lower_gram
 from kcdo.linalg import (
     CholeskyFactor,
     ConjugateGradients,
@@ -18,57 +17,30 @@ from kcdo.linalg import (
     grid_places,
     randomly_pivoted_cholesky,
 )
-from kcdo.parallel import scratch, thread_count
+from kcdo.parallel import thread_count
 from kcdo.progress import SILENT, Progress
+from kcdo.systems import leave_one_out
+from kcdo.systems.base import (
+    Centres,
+    Condensed,
+    Embed,
+    RowNumbers,
+    SolverFacts,
+    System,
+    dense,
+    stacked,
+)
 from kcdo.systems.groups import Groups
 from kcdo.systems.options import Exact, Iterative
 
-Queries = NDArray | GaussianInput | SampleInput
-
 _PRODUCT_BYTES = 1 << 26
 _MOST_JITTERS = 8
+_LARGEST_MODEL = 1 << 29  # bytes of the one matrix; beyond, weights are applied query by query
 
 
-class Centres:
-    """What predictions need of a system: its kernel at its centres."""
-
-    def __init__(self, kernel: Kernel, centres: NDArray, n_jobs: int | None = None) -> None:
-        self.kernel, self.centres, self.n_jobs = kernel, centres, n_jobs
-
-    @property
-    def n_centres(self) -> int:
-        """Number of columns of a section."""
-        return len(self.centres)
-
-    @property
-    def width(self) -> int:
-        """Numbers that a section takes."""
-        return self.n_centres
-
-    def section(self, queries: Queries) -> Array:
-        """Return k(x', centres), (Q, n), or its expectation for uncertain queries."""
-        return self.section_with_error(queries).values
-
-    def section_with_error(self, queries: Queries) -> Expectation:
-        """Return the section and the standard error of its expectation."""
-        if isinstance(queries, GaussianInput | SampleInput):
-            return expectation(self.kernel, self.centres, queries, n_jobs=self.n_jobs)
-        if self.centres.dtype == np.float32:
-            queries = queries.astype(np.float32)
-            return Expectation(
-                cross_gram(self.kernel, queries, self.centres, n_jobs=self.n_jobs), 0.0
-            )
-        out = scratch((len(queries), len(self.centres)))
-        values = cross_gram(self.kernel, queries, self.centres, out=out, n_jobs=self.n_jobs)
-        return Expectation(values, 0.0)
-
-    def bare(self) -> "Centres":
-        """Return the centres alone, without factors or sums."""
-        return Centres(self.kernel, self.centres, self.n_jobs)
-
-
-class ExactSystem(Centres):
-    """The ridge system A = K + (Σω) α diag(ω)⁻¹ on the distinct inputs.
+@dataclass(frozen=True, eq=False)
+class ExactRows:
+    """Distinct inputs with their weights, and the kernel on them.
 
     Parameters
     ----------
@@ -76,8 +48,6 @@ class ExactSystem(Centres):
         Input kernel k, every scale set.
     groups : Groups
         Inputs, with their weights.
-    alpha : float
-        Tikhonov parameter α.
     solver : Exact or Iterative
         How A⁻¹B is found.
 
@@ -85,128 +55,170 @@ class ExactSystem(Centres):
     --------
     >>> from kcdo import Gaussian
     >>> X = np.array([[0.0], [1.0], [2.0]])
-    >>> system = ExactSystem(Gaussian(1.0), Groups.of(X), alpha=1e-9)
+    >>> system = ExactRows(Gaussian(1.0), Groups.of(X)).factor(alpha=1e-9)
     >>> (system.section(X) @ system.coefficients(X**2)).round(4).ravel() + 0.0
     array([0., 1., 4.])
     """
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        groups: Groups,
-        alpha: float,
-        solver: Exact | Iterative | None = None,
-        *,
-        n_jobs: int | None = None,
-        progress: Progress = SILENT,
-    ) -> None:
+    kernel: Kernel
+    groups: Groups
+    solver: Exact | Iterative = field(default_factory=Exact)
+    n_jobs: int | None = None
+    progress: Progress = SILENT
+
+    def factor(self, alpha: float) -> "ExactSystem":
+        """Return the system A = K + (Σω) α diag(ω)⁻¹ of these rows."""
         if not (np.isfinite(alpha) and alpha > 0):
             raise InvalidInputError(f"alpha must be positive; got {alpha!r}.")
-        solver = solver or Exact()
-        super().__init__(kernel, groups.points, n_jobs)
-        self.groups, self.alpha = groups, alpha
-        self.ridge = groups.weights.sum() * alpha / groups.totals
-        self.jitter = 0.0
-        self.factor: CholeskyFactor | ConjugateGradients
-        with progress.stage(f"{solver.name}, {len(self.centres)} distinct inputs"):
+        kernel, groups, solver = self.kernel, self.groups, self.solver
+        centres, jitter = groups.points, 0.0
+        ridge = groups.weights.sum() * alpha / groups.totals
+        factor: CholeskyFactor | ConjugateGradients
+        with self.progress.stage(f"{solver.name}, {len(centres)} distinct inputs"):
             if isinstance(solver, Iterative):
-                self.method = "iterative"
-                self.factor = _conjugate_gradients(kernel, self.centres, self.ridge, solver, n_jobs)
+                factor = _conjugate_gradients(kernel, centres, ridge, solver, self.n_jobs)
             else:
-                self.method = "exact"
-                solver.require_memory(len(self.centres))
-                if self.centres.dtype != object:
-                    self.centres = self.centres.astype(solver.dtype, copy=False)
-                self.factor = self._factored()
+                solver.require_memory(len(centres))
+                if centres.dtype != object:
+                    centres = centres.astype(solver.dtype, copy=False)
+                factor, jitter = _factored(kernel, centres, ridge, self.n_jobs)
+        return ExactSystem(kernel, centres, self.n_jobs, alpha, groups, ridge, factor, jitter)
+
+
+@dataclass(frozen=True, eq=False)
+class ExactSystem(System):
+    """The factored system A = K + (Σω) α diag(ω)⁻¹ on the distinct inputs, see ExactRows."""
+
+    groups: Groups
+    ridge: Array  # (n,)
+    factor: CholeskyFactor | ConjugateGradients
+    jitter: float = 0.0
+
+    @property
+    def row_weights(self) -> Array:
+        """Weights ω of all rows, (N,)."""
+        return self.groups.weights
+
+    def condensed(self, embed: Embed, Y: NDArray, step: int) -> Condensed:
+        """Return the mean of the targets in each group of equal inputs.
+
+        Equal outputs are embedded once; the embeddings are made and averaged in blocks.
+        """
+        means = self._means(embed, Y, step)
+        return Condensed(means, np.ones(self.n_centres), self.groups.totals @ means)
+
+    def _means(self, embed: Embed, Y: NDArray, step: int) -> Array:
+        groups, distinct = self.groups, Groups.of(Y)
+        if groups.all_distinct and distinct.all_distinct:
+            ordered = np.empty_like(Y)
+            ordered[groups.member_of] = Y
+            return stacked(embed, ordered, step)
+        averaging = groups.averaging(distinct.member_of, len(distinct.points)).tocsc()
+        means: Array | float = 0.0
+        for start in range(0, len(distinct.points), step):
+            block = slice(start, start + step)
+            means = means + dense(averaging[:, block] @ embed(distinct.points[block]))
+        return np.asarray(means)
+
+    def solve(self, condensed: Array) -> Array:
+        """Return A⁻¹ times group means."""
+        return self.factor.solve(condensed)
 
     def coefficients(self, B: Array) -> Array:
         """Return A⁻¹ B̄, (n, k), for targets B (N, k)."""
         return self.factor.solve(self.groups.means(B))
-
-    def weights(self, queries: Queries) -> Array:
-        """Return the embedding weights w(x') of all observations, (Q, N)."""
-        return self.weights_of(self.section(queries))
 
     def weights_of(self, section: Array) -> Array:
         """Return the embedding weights (Q, N) that belong to sections (Q, n)."""
         grouped = self.factor.solve(section.T).T
         return grouped[:, self.groups.member_of] * self.groups.share
 
-    def held_out(self, B: Array, rows: NDArray[np.integer] | None = None) -> Array:
-        """Return the leave-one-out predictions of B, (N, k) or of some rows, in closed form.
+    def held_out(self, B: Array, rows: RowNumbers | None = None) -> Array:
+        """Return the leave-one-out predictions of B, (N, k) or of some rows, in closed form."""
+        means = self.groups.means(B)
+        solved = self.factor.solve(means)
+        residual = leave_one_out.residuals(self.groups, self.ridge, B, means, solved, rows)
+        own = B if rows is None else B[rows]
+        return own - residual / self.one_minus_leverage(rows)[:, None]
 
-        With b̄ the group means and a = A⁻¹b̄, the residual of observation i in group u is
-        (b_i - b̄_u) + λ_u a_u, and 1 - leverage is (1 - share_i) + share_i λ_u (A⁻¹)_uu:
-        nothing cancels (docs/theory.md). Of a counted row one count is left out.
-        """
-        g = self.groups
-        rows = np.arange(len(g.member_of)) if rows is None else rows
-        means, group = g.means(B), g.member_of[rows]
-        shrunk = self.factor.solve(means)[group] * self.ridge[group][:, None]
-        residual = (B[rows] - means[group]) + shrunk
-        return B[rows] - residual / self.kept(rows)[:, None]
-
-    def kept(self, rows: NDArray[np.integer] | None = None) -> Array:
+    def one_minus_leverage(self, rows: RowNumbers | None = None) -> Array:
         """Return 1 - leverage of each row, or of some: residual over held-out residual."""
         g = self.groups
         rows = np.arange(len(g.member_of)) if rows is None else rows
         member, inverse = np.unique(g.member_of[rows], return_inverse=True)
         every = len(member) == self.n_centres
         diagonal = self.factor.inverse_diagonal(None if every else member)[inverse]
-        return self._kept(rows, diagonal)
+        return leave_one_out.one_minus_leverage(g, self.ridge, diagonal, rows)
 
-    def held_out_weights(self, rows: NDArray[np.integer]) -> Array:
-        """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows.
-
-        One solve for each: for few rows of many, and targets that change.
-        """
+    def held_out_weights(self, rows: RowNumbers) -> Array:
+        """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows."""
         g = self.groups
         group, member = np.unique(g.member_of[rows], return_inverse=True)
         units = np.zeros((self.n_centres, len(group)))
         units[group, np.arange(len(group))] = 1.0
         inverse = self.factor.solve(units)[:, member]  # columns of A⁻¹, (n, len(rows))
         own, each = g.member_of[rows], np.arange(len(rows))
-        kept = self._kept(rows, inverse[own, each])
+        kept = leave_one_out.one_minus_leverage(g, self.ridge, inverse[own, each], rows)
         grouped = -inverse.T * (self.ridge[own] / kept)[:, None]
         grouped[each, own] += 1.0 / kept
         weights = grouped[:, g.member_of] * g.share
         weights[each, rows] += 1.0 - 1.0 / kept
         return weights
 
-    def _kept(self, rows: NDArray[np.integer], diagonal: Array) -> Array:
-        """Return (1 - share) + share λ (A⁻¹)_uu; of a counted row one count is left out."""
-        g = self.groups
-        share = g.share[rows] / g.weights[rows] if g.are_counts else g.share[rows]
-        return (1.0 - share) + share * self.ridge[g.member_of[rows]] * diagonal
+    def applies_weights(self, n_nodes: int, *, product_grid: bool) -> bool:
+        """Whether solving for every node costs more than it saves.
 
-    def group_held_out(self, B: Array) -> Array:
-        """Return leave-*group*-out predictions of the group means, (n, k)."""
-        means = self.groups.means(B)
-        return means - self.factor.solve(means) / self.factor.inverse_diagonal()[:, None]
+        On grids of several axes a bump is a product of its axes', and applying weights to it costs
+        no more than the one matrix, which takes n² operations for each node to find.
+        """
+        n = self.n_centres
+        wide = product_grid and isinstance(self.factor, CholeskyFactor) and n_nodes > 2 * n
+        return wide or 8 * n * n_nodes > _LARGEST_MODEL
 
-    def condition(self) -> float:
+    def describe(self) -> SolverFacts:
+        """Return method, sizes and condition."""
+        facts = SolverFacts(
+            method="exact",
+            alpha=self.alpha,
+            n_centres=self.n_centres,
+            condition=self._condition(),
+            nbytes=self.factor.nbytes,
+            jitter=self.jitter,
+        )
+        if isinstance(self.factor, CholeskyFactor):
+            return facts
+        done, left = self.factor.iterations, self.factor.residual
+        return replace(facts, method="iterative", iterations=done, residual=left)
+
+    def without_factor(self) -> Centres:
+        """Return the centres alone."""
+        return Centres(self.kernel, self.centres, self.n_jobs)
+
+    def _condition(self) -> float:
         """Return an estimate of the condition number: largest eigenvalue over least ridge."""
         if isinstance(self.factor, CholeskyFactor):
-            return self.factor.largest_eigenvalue(iterations=1) / float(
-                self.ridge.min() + self.jitter
-            )
+            largest = self.factor.largest_eigenvalue(iterations=1)
+            return largest / float(self.ridge.min() + self.jitter)
         return float((self.kernel.diag(self.centres).sum() + self.ridge.max()) / self.ridge.min())
 
-    def _factored(self) -> CholeskyFactor:
-        """Fill one triangle and factor it in place; jitter is added only when that fails."""
-        matrix = None
-        for _ in range(_MOST_JITTERS):
-            matrix = lower_gram(self.kernel, self.centres, out=matrix, n_jobs=self.n_jobs)
-            np.einsum("ii->i", matrix)[:] += self.ridge + self.jitter
-            try:
-                return CholeskyFactor(matrix)
-            except NotPositiveDefiniteError:
-                least = np.finfo(matrix.dtype).eps * float(self.kernel.diag(self.centres).sum())
-                self.jitter = max(10.0 * self.jitter, float(least))
-        raise NotPositiveDefiniteError(
-            f"the kernel matrix is not positive definite, even with {self.jitter:.1e} added to "
-            "its diagonal: is the kernel positive definite? A larger alpha may help."
-        )
+
+def _factored(
+    kernel: Kernel, centres: NDArray, ridge: Array, n_jobs: int | None
+) -> tuple[CholeskyFactor, float]:
+    """Fill one triangle and factor it in place; jitter is added only when that fails."""
+    matrix, jitter = None, 0.0
+    for _ in range(_MOST_JITTERS):
+        matrix = lower_gram(kernel, centres, out=matrix, n_jobs=n_jobs)
+        np.einsum("ii->i", matrix)[:] += ridge + jitter
+        try:
+            return CholeskyFactor(matrix), jitter
+        except NotPositiveDefiniteError:
+            least = np.finfo(matrix.dtype).eps * float(kernel.diag(centres).sum())
+            jitter = max(10.0 * jitter, float(least))
+    raise NotPositiveDefiniteError(
+        f"the kernel matrix is not positive definite, even with {jitter:.1e} added to "
+        "its diagonal: is the kernel positive definite? A larger alpha may help."
+    )
 
 
 def _conjugate_gradients(
@@ -232,7 +244,7 @@ def kernel_product(kernel: Kernel, points: NDArray, n_jobs: int | None) -> Calla
     """Return the function P -> K @ P that never holds K."""
     lattice = grid_places(points) if kernel.stationary and points.dtype != object else None
     if lattice is None:
-        return _BlockProduct(kernel, points, n_jobs)
+        return BlockProduct(kernel, points, n_jobs)
     origin = np.zeros((1, points.shape[1]))
     toeplitz = GridToeplitz(
         lambda step: cross_gram(kernel, step, origin)[:, 0], *lattice, thread_count(n_jobs)
@@ -241,7 +253,7 @@ def kernel_product(kernel: Kernel, points: NDArray, n_jobs: int | None) -> Calla
 
 
 @dataclass(frozen=True, eq=False)
-class _BlockProduct:
+class BlockProduct:
     """K @ P from blocks of rows of K; an object, so that a fitted model can be pickled."""
 
     kernel: Kernel
@@ -249,6 +261,7 @@ class _BlockProduct:
     n_jobs: int | None
 
     def __call__(self, P: Array) -> Array:
+        """Return K @ P."""
         step = max(1, _PRODUCT_BYTES // (8 * len(self.points)))
         out = np.empty_like(P)
         for start in range(0, len(self.points), step):

@@ -6,49 +6,46 @@ A few thousand centres do not follow what varies from one row to the next, where
 them. Here the section is the weights themselves, a sparse matrix: prediction = section(x') @ B.
 """
 
-from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.spatial import KDTree
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import Expectation, GaussianInput, SampleInput
-from kcdo.kernels import (
-    Categorical,
-    Kernel,
-    Periodic,
-    ScaledKernel,
-    after_warps,
-    leaves,
-    without_warps,
-)
+from kcdo.kernels import Kernel, after_warps, metric_coordinates, without_warps
 from kcdo.parallel import run_threaded
-from kcdo.systems.exact import Centres, Queries
+from kcdo.systems.base import (
+    Condensed,
+    Embed,
+    Queries,
+    RowNumbers,
+    SolverFacts,
+    System,
+    Weights,
+    stacked,
+)
+from kcdo.systems.finding import Finder
 
 NEIGHBOURS = 64
-_TREE_COORDINATES = 16  # of more, a tree looks at nearly every point
-_FURTHEST = 1e150  # its square is finite
-_IRRATIONALS = np.sqrt([2.0, 3.0, 5.0, 7.0]) % 1.0
 _BLOCK_ELEMENTS = 1 << 20
 _JITTER = 1e-10  # rows may coincide
 
 
-class NearestRows(Centres):
-    """The ridge systems of the nearest rows, found when a query comes.
+@dataclass(frozen=True, eq=False)
+class NearestRows:
+    """Rows among which the nearest to a query are found, before α is known.
 
     Parameters
     ----------
     kernel : Kernel
-        Input kernel, for which :func:`has_metric`; its scales say what is near.
+        Input kernel, for which :func:`kcdo.kernels.has_metric`; its scales say what is near.
     X, weights : (N, p), (N,)
         The rows.
-    alpha : float
-        Tikhonov parameter α.
     neighbours : int
         Rows of each system.
 
@@ -56,143 +53,179 @@ class NearestRows(Centres):
     --------
     >>> from kcdo import Gaussian
     >>> X = np.linspace(0.0, 9.0, 400)[:, None]
-    >>> near = NearestRows(Gaussian(1.0), X, np.ones(400), alpha=1e-9, neighbours=20)
+    >>> near = NearestRows(Gaussian(1.0), X, np.ones(400), neighbours=20).factor(alpha=1e-9)
     >>> float((near.section(np.array([[5.0]])) @ np.sin(X))[0, 0].round(4))
     -0.9589
     """
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        X: NDArray,
-        weights: Array,
-        alpha: float,
-        neighbours: int = NEIGHBOURS,
-        *,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(kernel, X, n_jobs)
-        self.row_weights, self.alpha = weights, alpha
-        self.neighbours = min(neighbours, len(X))
+    kernel: Kernel
+    X: NDArray
+    weights: Array
+    neighbours: int = NEIGHBOURS
+    n_jobs: int | None = None
+
+    def factor(self, alpha: float) -> "NearestSystem":
+        """Return the systems of the rows near each query; neighbours are found once for all α."""
+        return NearestSystem(self.kernel, self.X, self.n_jobs, alpha, self)
 
     def __getstate__(self) -> dict[str, Any]:
         # what finds neighbours is made again when needed: it does not travel with the model
-        found_again = ("_finder", "_points", "_inner")
+        found_again = ("_finder", "points", "inner")
         return {name: value for name, value in self.__dict__.items() if name not in found_again}
 
-    def with_alpha(self, alpha: float) -> "NearestRows":
-        """Return the systems of the same rows with another α; neighbours are found once."""
-        finder = self._finder  # made before its place is copied
-        other = copy(self)
-        vars(other).update(vars(self), _finder=finder, alpha=alpha)
-        return other
+    @property
+    def count(self) -> int:
+        """Rows of each system: no more than there are."""
+        return min(self.neighbours, len(self.X))
 
-    def bare(self) -> "NearestRows":
-        """Return the systems with rows of their own, which predictions need."""
-        X, weights = self.centres.copy(), self.row_weights.copy()
-        return NearestRows(self.kernel, X, weights, self.alpha, self.neighbours, n_jobs=self.n_jobs)
+    @cached_property
+    def inner(self) -> Kernel:
+        """The kernel of the columns after all warps."""
+        return without_warps(self.kernel)
+
+    @cached_property
+    def points(self) -> Array:
+        """The rows after all warps, where the kernel depends on differences alone."""
+        return after_warps(self.kernel, self.X)
+
+    def near(self, queries: Array) -> NDArray[np.integer]:
+        """Return the places of the rows nearest to queries (after all warps), (Q, k)."""
+        coordinates = metric_coordinates(self.inner, queries)
+        return self._finder.nearest(coordinates, self.count, self.n_jobs)
+
+    def near_others(self, rows: RowNumbers) -> NDArray[np.integer]:
+        """Return the places of the rows nearest to some of them, but for each itself."""
+        return self._finder.nearest_others(rows, self.count, self.n_jobs)
+
+    @cached_property
+    def _finder(self) -> Finder:
+        return Finder(metric_coordinates(self.inner, self.points))
+
+
+@dataclass(frozen=True, eq=False)
+class NearestSystem(System):
+    """The ridge systems of the rows next to each query, solved when a query comes."""
+
+    rows: NearestRows
 
     @property
     def width(self) -> int:
         """Numbers of a section that are kept: places and weights."""
-        return 2 * self.neighbours
+        return 2 * self.rows.count
 
     def section_with_error(self, queries: Queries) -> Expectation:
         """Return the embedding weights w(x'), a sparse (Q, N)."""
         if isinstance(queries, GaussianInput | SampleInput):
             raise InvalidInputError("only points have neighbours: take points of uncertain inputs.")
         queries = after_warps(self.kernel, queries)
-        coordinates = metric_coordinates(self._inner, queries)
-        places = self._finder.nearest(coordinates, self.neighbours, self.n_jobs)
-        return Expectation(self._weights(queries, places), 0.0)  # type: ignore[arg-type]
+        places = self.rows.near(queries)
+        return Expectation(self._weights(queries, places)[0], 0.0)  # type: ignore[arg-type]
 
-    def held_out_weights(self, rows: NDArray[np.integer]) -> csr_array:
+    @property
+    def row_weights(self) -> Array:
+        """Weights ω of all rows, (N,)."""
+        return self.rows.weights
+
+    def weights_and_variance(self, queries: NDArray) -> tuple[csr_array, Array]:
+        """Return weights w(x'), sparse (Q, N), and k(x', x') + λ - kᵀw, the predictive variance.
+
+        In units of the signal; λ is that of a row of weight 1.
+        """
+        points = after_warps(self.kernel, queries)
+        weights, explained = self._weights(points, self.rows.near(points))
+        ridge = float(self.rows.weights.sum()) * self.alpha
+        return weights, np.maximum(self.kernel.diag(queries) + ridge - explained, 1e-12)
+
+    def variance_left_out(self, rows: RowNumbers) -> Array:
+        """Return the predictive variance of some rows without themselves, as above."""
+        ridge = float(self.rows.weights.sum()) * self.alpha
+        explained = self._left_out(rows)[1]
+        return np.maximum(self.kernel.diag(self.centres[rows]) + ridge - explained, 1e-12)
+
+    def condensed(self, embed: Embed, Y: NDArray, step: int) -> Condensed:
+        """Return all targets: every row is a centre."""
+        targets = stacked(embed, Y, step)
+        return Condensed(targets, np.ones(len(Y)), self.rows.weights @ targets)
+
+    def solve(self, condensed: Array) -> Array:
+        """Return the targets themselves: sections are weights."""
+        return condensed
+
+    def weights_of(self, section: Weights) -> Weights:
+        """Return the section itself."""
+        return section
+
+    def applies_weights(self, n_nodes: int, *, product_grid: bool) -> bool:
+        """Whether densities come from weights: always, as few rows have any."""
+        return True
+
+    def held_out_weights(self, rows: RowNumbers) -> csr_array:
         """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows."""
-        places = self._finder.nearest_others(rows, self.neighbours, self.n_jobs)
-        return self._weights(self._points[rows], places)
+        return self._left_out(rows)[0]
 
-    def _weights(self, queries: NDArray, places: NDArray[np.integer]) -> csr_array:
-        values = np.empty(places.shape)
+    def held_out(self, B: Array, rows: RowNumbers | None = None) -> Array:
+        """Return the predictions of rows from those nearest to them, without themselves."""
+        return self.held_out_weights(np.arange(len(B)) if rows is None else rows) @ B
+
+    def one_minus_leverage(self, rows: RowNumbers | None = None) -> Array:
+        """Return λ / (k(x, x) + λ - kᵀw): 1 - leverage of a row in a system with its neighbours."""
+        rows = np.arange(self.n_centres) if rows is None else rows
+        ridge = self._ridge[rows]
+        return ridge / (self.kernel.diag(self.centres[rows]) + ridge - self._left_out(rows)[1])
+
+    def describe(self) -> SolverFacts:
+        """Return method and sizes; each small system has a condition of its own."""
+        return SolverFacts("nearest", self.alpha, self.n_centres, float("nan"), 0)
+
+    def without_factor(self) -> "NearestSystem":
+        """Return the systems themselves: predictions need every row."""
+        return self.with_own_rows()
+
+    def with_own_rows(self) -> "NearestSystem":
+        """Return the systems of copies of the rows."""
+        rows = self.rows
+        own = replace(rows, X=rows.X.copy(), weights=rows.weights.copy())
+        return own.factor(self.alpha)
+
+    @cached_property
+    def _ridge(self) -> Array:
+        return self.rows.weights.sum() * self.alpha / self.rows.weights
+
+    def _left_out(self, rows: RowNumbers) -> tuple[csr_array, Array]:
+        return self._weights(self.rows.points[rows], self.rows.near_others(rows))
+
+    def _weights(self, queries: NDArray, places: NDArray[np.integer]) -> tuple[csr_array, Array]:
+        """Return the weights w of the given rows, sparse, and kᵀw of each query."""
+        values, explained = np.empty(places.shape), np.empty(len(queries))
         k = places.shape[1]
         step = max(1, _BLOCK_ELEMENTS // (k * k * queries.shape[1]))
 
         def fill(part: slice) -> None:
-            values[part] = self._solved(queries[part], places[part])
+            values[part], explained[part] = self._solved(queries[part], places[part])
 
         run_threaded(fill, [slice(s, s + step) for s in range(0, len(queries), step)], self.n_jobs)
         starts = np.arange(len(queries) + 1) * k
         shape = len(queries), self.n_centres
-        return csr_array((values.ravel(), places.ravel(), starts), shape=shape)
+        return csr_array((values.ravel(), places.ravel(), starts), shape=shape), explained
 
-    def _solved(self, queries: NDArray, places: NDArray[np.integer]) -> Array:
-        """Return the weights of the given rows, (Q, k): one batch of small systems."""
-        points = self._points[places]
+    def _solved(self, queries: NDArray, places: NDArray[np.integer]) -> tuple[Array, Array]:
+        """Return the weights of the given rows, (Q, k), and kᵀw: one batch of small systems."""
+        points = self.rows.points[places]
         k = places.shape[1]
         i, j = np.tril_indices(k, -1)
         matrix = np.empty((len(queries), k, k))
         matrix[:, i, j] = matrix[:, j, i] = self._at(points[:, i] - points[:, j])
-        ridge = self.row_weights.sum() * self.alpha / self.row_weights[places]
-        np.einsum("qii->qi", matrix)[:] = self._at(np.zeros((1, 1, points.shape[2]))) + ridge
-        np.einsum("qii->qi", matrix)[:] += _JITTER
+        np.einsum("qii->qi", matrix)[:] = self._at(np.zeros((1, 1, points.shape[2])))
+        np.einsum("qii->qi", matrix)[:] += self._ridge[places] + _JITTER
         own = self._at(points - queries[:, None])
-        return np.linalg.solve(matrix, own[:, :, None])[:, :, 0]
+        weights = np.linalg.solve(matrix, own[:, :, None])[:, :, 0]
+        return weights, np.einsum("qk,qk->q", own, weights)
 
     def _at(self, differences: Array) -> Array:
         """Return k(x, x') from x - x', (..., p) -> (...)."""
         flat = differences.reshape(-1, differences.shape[-1])
-        values = self._inner.block(flat, np.zeros((1, flat.shape[1])))
+        values = self.rows.inner.block(flat, np.zeros((1, flat.shape[1])))
         return values.reshape(differences.shape[:-1])
-
-    @cached_property
-    def _inner(self) -> Kernel:
-        return without_warps(self.kernel)
-
-    @cached_property
-    def _points(self) -> Array:
-        """The rows after all warps, where the kernel depends on differences alone."""
-        return after_warps(self.kernel, self.centres)
-
-    @cached_property
-    def _finder(self) -> "_Finder":
-        return _Finder(metric_coordinates(self._inner, self._points))
-
-
-class _Finder:
-    """Finds the nearest of some points: by a tree, or, of many coordinates, by all distances."""
-
-    def __init__(self, points: Array) -> None:
-        self._points = points
-        self._asked: tuple[bytes, NDArray[np.integer]] | None = None
-        if points.shape[1] <= _TREE_COORDINATES:
-            self._tree: KDTree | None = KDTree(points)
-            return
-        from sklearn.neighbors import NearestNeighbors  # a long import, for wide data alone
-
-        self._tree, self._brute = None, NearestNeighbors(algorithm="brute").fit(points)
-
-    def nearest(self, queries: Array, count: int, n_jobs: int | None) -> NDArray[np.integer]:
-        """Return the places of the points nearest to each query, (Q, count)."""
-        if self._tree is None:
-            return self._brute.kneighbors(queries, count, return_distance=False)
-        tree, out = self._tree, np.empty((len(queries), count), dtype=np.intp)
-
-        def fill(part: slice) -> None:
-            out[part] = np.reshape(tree.query(queries[part], count)[1], (-1, count))
-
-        run_threaded(fill, [slice(s, s + 256) for s in range(0, len(queries), 256)], n_jobs)
-        return out
-
-    def nearest_others(
-        self, rows: NDArray[np.integer], count: int, n_jobs: int | None
-    ) -> NDArray[np.integer]:
-        """Return the points nearest to some of them, but for each itself; the last are kept."""
-        if self._asked is None or self._asked[0] != rows.tobytes():
-            more = min(count + 1, len(self._points))
-            places = self.nearest(self._points[rows], more, n_jobs)
-            itself = places == rows[:, None]
-            itself[~itself.any(axis=1), -1] = True  # many points coincide: the last one goes
-            self._asked = rows.tobytes(), places[~itself].reshape(len(rows), -1)
-        return self._asked[1]
 
 
 def rows_used(weights: csr_array) -> tuple[NDArray[np.integer], csr_array]:
@@ -200,38 +233,3 @@ def rows_used(weights: csr_array) -> tuple[NDArray[np.integer], csr_array]:
     rows, places = np.unique(weights.indices, return_inverse=True)
     shape = weights.shape[0], len(rows)
     return rows, csr_array((weights.data, places, weights.indptr), shape=shape)
-
-
-def has_metric(kernel: Kernel, X: NDArray) -> bool:
-    """Whether the scales of a kernel say which rows are near one another."""
-    if X.dtype == object or not without_warps(kernel).stationary:
-        return False
-    parts = list(leaves(kernel, range(X.shape[1])))
-    seen = [column for _, columns in parts for column in columns]
-    once = len(set(seen)) == len(seen) or without_warps(kernel) == kernel
-    return once and all(isinstance(part, ScaledKernel) for part, _ in parts)
-
-
-def metric_coordinates(kernel: Kernel, X: NDArray) -> Array:
-    """Return coordinates whose distance says how near rows are to a kernel of scaled columns.
-
-    A phase lies on its circle. Two categories are about as far apart as exp(-1/s) says, whichever
-    two they are: points of several circles, at angles that no code shares.
-    """
-    columns = []
-    for part, inside in leaves(kernel, range(X.shape[1])):
-        assert isinstance(part, ScaledKernel)
-        values, scales = X[:, inside], part.scales(len(inside))
-        if isinstance(part, Periodic):
-            radii = part.periods(len(inside)) / (2.0 * np.pi)
-            angles = values / radii
-            columns += [radii / scales * np.cos(angles), radii / scales * np.sin(angles)]
-        elif isinstance(part, Categorical):
-            radii = 1.0 / np.sqrt(len(_IRRATIONALS) * scales)
-            for turns in _IRRATIONALS:
-                angles = 2.0 * np.pi * turns * values
-                columns += [radii * np.cos(angles), radii * np.sin(angles)]
-        else:
-            with np.errstate(over="ignore"):  # it is clipped
-                columns.append(values / scales)
-    return np.clip(np.hstack(columns), -_FURTHEST, _FURTHEST)

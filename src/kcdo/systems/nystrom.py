@@ -7,7 +7,7 @@ solution is [G + (Σω) α K_cc]⁺ H, in the whitened basis of K_cc with its sm
 without the cut the answer depends on the order of the chunks.
 """
 
-from copy import copy
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,11 +20,14 @@ from scipy.linalg.blas import dsyrk
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.kernels import Kernel, cross_gram, gram
-from kcdo.linalg import CholeskyFactor, mirrored
-from kcdo.systems.exact import Centres
+from kcdo.linalg import CholeskyFactor, NotPositiveDefiniteError, mirrored
+from kcdo.systems.base import Centres, Condensed, Embed, RowNumbers, SolverFacts, System
+from kcdo.systems.groups import are_counts
 
 _EIGENVALUE_CUT = 1e-8
 _ROWS_AT_A_TIME = 8192
+_LEAST_KEPT = 1e-12  # a row that is the only one of its kind has leverage 1
+_MOST_JITTERS = 8
 
 
 @dataclass
@@ -79,7 +82,7 @@ class NystromSums:
         self.weight += float(weights.sum())
         self.squared_weight += float(weights @ weights)
         self.n_rows += int(np.count_nonzero(weights))
-        self.counts = self.counts and bool(np.all(weights == np.round(weights)))
+        self.counts = self.counts and are_counts(weights)
 
     def merged(self, other: "NystromSums") -> "NystromSums":
         """Return the sums over the rows of both."""
@@ -105,8 +108,20 @@ class NystromSums:
         return self.weight if self.counts else self.weight**2 / self.squared_weight
 
 
-class NystromSystem(Centres):
-    """A ridge system on centres, solved from its sums.
+@dataclass(frozen=True, eq=False)
+class InputRows:
+    """Inputs and weights of the rows behind sums, where they are at hand."""
+
+    X: NDArray
+    weights: Array
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedSums:
+    """The sums of a Nyström fit in the whitened basis of its centres, before α is known.
 
     Parameters
     ----------
@@ -115,57 +130,210 @@ class NystromSystem(Centres):
     centres : (m, p)
     basis : (m, r)
         Their :func:`whitened_basis`.
-    sums : NystromSums
-    alpha : float
-        Tikhonov parameter α.
+    cross : (r, r)
+        G in that basis.
+    weight : float
+        Σω.
+    counts : bool
+        Whether weights are whole numbers: of a row that stands for several, one is held out.
+    rows : InputRows, optional
+        The rows behind the sums: held-out predictions need them, streams do not have them.
     """
 
-    method = "nystrom"
+    kernel: Kernel
+    centres: NDArray
+    basis: Array
+    cross: Array
+    weight: float
+    counts: bool
+    rows: InputRows | None = None
+    n_jobs: int | None = None
 
-    def __init__(
-        self,
+    @classmethod
+    def of(
+        cls,
         kernel: Kernel,
         centres: NDArray,
         basis: Array,
         sums: NystromSums,
-        alpha: float,
+        *,
+        rows: InputRows | None = None,
+        n_jobs: int | None = None,
+    ) -> "WhitenedSums":
+        """Bring sums into the basis of their centres."""
+        cross = np.ascontiguousarray(basis.T @ mirrored(sums.cross.copy()) @ basis)
+        return cls(kernel, centres, basis, cross, sums.weight, sums.counts, rows, n_jobs)
+
+    @classmethod
+    def of_rows(
+        cls,
+        kernel: Kernel,
+        centres: NDArray,
+        X: NDArray,
+        weights: Array,
         *,
         n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(kernel, centres, n_jobs)
-        self._white, self._weight = basis, sums.weight
-        self._cross = np.ascontiguousarray(basis.T @ mirrored(sums.cross.copy()) @ basis)
-        self._factorise(alpha)
+    ) -> "WhitenedSums":
+        """Sum over rows that stay at hand; kernel values are computed in chunks."""
+        rows, sums = InputRows(X, weights), NystromSums.empty(len(centres), 0)
+        for part in _parts(len(rows)):
+            section = cross_gram(kernel, X[part], centres, n_jobs=n_jobs)
+            sums.add(section, np.zeros((len(section), 0)), weights[part])
+        basis = whitened_basis(kernel, centres, n_jobs)
+        return cls.of(kernel, centres, basis, sums, rows=rows, n_jobs=n_jobs)
 
-    def with_alpha(self, alpha: float) -> "NystromSystem":
-        """Return the system of the same sums with another α."""
-        other = copy(self)
-        other._factorise(alpha)
-        return other
+    def factor(self, alpha: float) -> "NystromSystem":
+        """Return the system G + (Σω) α K_cc; jitter is added only where that fails."""
+        ridge, jitter = self.weight * alpha, 0.0
+        for _ in range(_MOST_JITTERS):
+            matrix = self.cross.copy()
+            np.einsum("ii->i", matrix)[:] += ridge + jitter
+            try:
+                factor = CholeskyFactor(matrix)
+            except NotPositiveDefiniteError:
+                least = np.finfo(float).eps * float(np.trace(self.cross))
+                jitter = max(10.0 * jitter, least)
+                continue
+            return NystromSystem(
+                self.kernel, self.centres, self.n_jobs, alpha, self, factor, jitter
+            )
+        raise NotPositiveDefiniteError(
+            f"the sums over the centres are not positive definite, even with {jitter:.1e} added "
+            "to their diagonal: is the kernel positive definite? A larger alpha may help."
+        )
 
-    def _factorise(self, alpha: float) -> None:
-        self.alpha, self._least = alpha, self._weight * alpha
-        matrix = self._cross.copy()
-        np.einsum("ii->i", matrix)[:] += self._least
-        self.factor = CholeskyFactor(matrix)
-        self.__dict__.pop("_half", None)
 
-    def condition(self) -> float:
-        """Return an estimate of the condition number of the whitened system."""
-        return self.factor.largest_eigenvalue() / self._least
+@dataclass(frozen=True, eq=False)
+class NystromSystem(System):
+    """A ridge system on centres, factored from its sums.
 
-    def coefficients(self, sums: Array) -> Array:
+    With K = k(X, centres) and A = KᵀΩK + (Σω) α K_cc the prediction of row i is k_iᵀ A⁻¹ KᵀΩ B,
+    its leverage h_i = ω_i k_iᵀ A⁻¹ k_i, and without itself (f - hb) / (1 - h).
+    """
+
+    sums: WhitenedSums
+    factor: CholeskyFactor
+    jitter: float = 0.0
+
+    @property
+    def row_weights(self) -> Array:
+        """Weights ω of all rows, (N,)."""
+        return self._rows.weights
+
+    def condensed(self, embed: Embed, Y: NDArray, step: int) -> Condensed:
+        """Return Σ ω k(c, x) b and Σ ω k(c, x), from chunks of the rows."""
+        rows = self._rows
+        targets: Any = 0.0
+        total: Any = 0.0
+        ones = np.zeros(self.n_centres)
+        for part in _parts(len(rows), min(step, _ROWS_AT_A_TIME)):
+            embedded, weights = embed(Y[part]), rows.weights[part]
+            section = self._section_of(part)
+            section *= weights[:, None]
+            targets = targets + (embedded.T @ section).T
+            ones += section.sum(axis=0)
+            total = total + np.asarray(embedded.T @ weights).ravel()
+        return Condensed(np.asarray(targets), ones, np.asarray(total))
+
+    def solve(self, condensed: Array) -> Array:
         """Return the coefficients (m, k) for summed targets H (m, k)."""
-        return self._white @ self.factor.solve(self._white.T @ sums)
+        basis = self.sums.basis
+        return basis @ self.factor.solve(basis.T @ condensed)
 
-    def squared_norms(self, section: Array) -> Array:
+    def weights_of(self, section: Array) -> Array:
+        """Return the embedding weights (Q, N) that belong to sections (Q, m)."""
+        rows, scaled = self._rows, self.solve(section.T).T
+        out = np.empty((len(section), len(rows)))
+        for part in _parts(len(rows)):
+            out[:, part] = scaled @ (self._section_of(part) * rows.weights[part, None]).T
+        return out
+
+    def one_minus_leverage(self, rows: RowNumbers | None = None) -> Array:
+        """Return 1 - leverage of each row, or of some."""
+        return self._all_kept.copy() if rows is None else self._kept(rows)
+
+    def held_out(self, B: Array, rows: RowNumbers | None = None) -> Array:
+        """Return the leave-one-out predictions of B, (N, k) or of some rows."""
+        kept = self.one_minus_leverage(rows)
+        rows = np.arange(len(self._rows)) if rows is None else rows
+        coefficients = self.coefficients(B)
+        fitted = np.empty((len(rows), B.shape[1]))
+        for part in _parts(len(rows)):
+            fitted[part] = self._section_of(rows[part]) @ coefficients
+        return B[rows] - (B[rows] - fitted) / kept[:, None]
+
+    def held_out_at(self, X: NDArray, weights: Array, B: Array, condensed: Array) -> Array:
+        """Return the leave-one-out predictions of rows that are among those behind the sums.
+
+        ``condensed`` are the summed targets of all rows, ``B`` the targets of these: no second
+        pass over the data.
+        """
+        section = cross_gram(self.kernel, X, self.centres, n_jobs=self.n_jobs)
+        leverage = self._squared_norms(section) * (1.0 if self.sums.counts else weights)
+        leverage = np.minimum(leverage, 1.0 - 1e-9)
+        fitted = section @ self.solve(condensed)
+        return (fitted - leverage[:, None] * B) / (1.0 - leverage)[:, None]
+
+    def held_out_weights(self, rows: RowNumbers) -> Array:
+        """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows."""
+        own = self._section_of(rows)
+        out = self.weights_of(own)
+        each, leaving = np.arange(len(rows)), self._leaving[rows]
+        # ω_i k_iᵀ A⁻¹ k_i is what a row weighs in its own prediction
+        leverage = out[each, rows] * leaving / self._rows.weights[rows]
+        kept = np.maximum(1.0 - leverage, _LEAST_KEPT)
+        out /= kept[:, None]
+        out[each, rows] += 1.0 - 1.0 / kept
+        return out
+
+    def describe(self) -> SolverFacts:
+        """Return method, sizes and condition of the whitened system."""
+        ridge = self.sums.weight * self.alpha + self.jitter
+        return SolverFacts(
+            method="nystrom",
+            alpha=self.alpha,
+            n_centres=self.n_centres,
+            condition=self.factor.largest_eigenvalue() / ridge,
+            nbytes=self.factor.nbytes,
+            jitter=self.jitter,
+        )
+
+    def without_factor(self) -> Centres:
+        """Return the centres alone."""
+        return Centres(self.kernel, self.centres, self.n_jobs)
+
+    @property
+    def _rows(self) -> InputRows:
+        assert self.sums.rows is not None, "a streamed fit keeps no rows"
+        return self.sums.rows
+
+    @cached_property
+    def _leaving(self) -> Array:
+        """What leaves with each row: of one that stands for several, one."""
+        weights = self._rows.weights
+        return np.ones_like(weights) if self.sums.counts else weights
+
+    @cached_property
+    def _all_kept(self) -> Array:
+        return self._kept(np.arange(len(self._rows)))
+
+    def _kept(self, rows: RowNumbers) -> Array:
+        out = np.empty(len(rows))
+        for part in _parts(len(rows)):
+            out[part] = self._squared_norms(self._section_of(rows[part]))
+        return np.maximum(1.0 - self._leaving[rows] * out, _LEAST_KEPT)
+
+    def _squared_norms(self, section: Array) -> Array:
         """Return kᵀ A⁻¹ k for sections k, (b, m) -> (b,), by one product with a half of A⁻¹."""
         halves = section @ self._half
         return np.einsum("ij,ij->i", halves, halves)
 
     @cached_property
     def _half(self) -> Array:
-        return self._white @ self.factor.inverse_factor()
+        return self.sums.basis @ self.factor.inverse_factor()
+
+    def _section_of(self, rows: RowNumbers | slice) -> Array:
+        return cross_gram(self.kernel, self._rows.X[rows], self.centres, n_jobs=self.n_jobs)
 
 
 def whitened_basis(kernel: Kernel, centres: NDArray, n_jobs: int | None = None) -> Array:
@@ -175,116 +343,8 @@ def whitened_basis(kernel: Kernel, centres: NDArray, n_jobs: int | None = None) 
     return vectors[:, kept] / np.sqrt(values[kept])
 
 
-class NystromRows(Centres):
-    """A ridge system on centres whose rows are at hand: held-out predictions as well.
-
-    With K = k(X, centres) and A = KᵀΩK + (Σω) α K_cc the prediction of row i is
-    k_iᵀ A⁻¹ KᵀΩ B, its leverage h_i = ω_i k_iᵀ A⁻¹ k_i, and without itself (f - hb) / (1 - h).
-
-    Parameters
-    ----------
-    kernel, centres, alpha
-        As for :class:`NystromSystem`.
-    X, weights : (N, p), (N,)
-        The rows; their kernel values are computed in chunks, when needed.
-    """
-
-    method = "nystrom"
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        centres: NDArray,
-        X: NDArray,
-        weights: Array,
-        alpha: float,
-        *,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(kernel, centres, n_jobs)
-        self.X, self.row_weights = X, weights
-        sums = NystromSums.empty(len(centres), 0)
-        for rows in self._chunks():
-            section = cross_gram(kernel, X[rows], centres, n_jobs=n_jobs)
-            sums.add(section, np.zeros((len(section), 0)), weights[rows])
-        # of a row that stands for several, one is held out
-        self._held_out_weights = np.ones_like(weights) if sums.counts else weights
-        basis = whitened_basis(kernel, centres, n_jobs)
-        self._system = NystromSystem(kernel, centres, basis, sums, alpha, n_jobs=n_jobs)
-
-    def with_alpha(self, alpha: float) -> "NystromRows":
-        """Return the system of the same sums with another α."""
-        other = copy(self)
-        other._system = self._system.with_alpha(alpha)
-        other.__dict__.pop("_all_kept", None)
-        return other
-
-    @property
-    def alpha(self) -> float:
-        """Tikhonov parameter α."""
-        return self._system.alpha
-
-    @property
-    def factor(self) -> CholeskyFactor:
-        """The factor of the whitened system."""
-        return self._system.factor
-
-    def condition(self) -> float:
-        """Return an estimate of the condition number of the whitened system."""
-        return self._system.condition()
-
-    def coefficients(self, B: Array) -> Array:
-        """Return the coefficients (m, k) for targets B (N, k)."""
-        summed = np.zeros((self.n_centres, B.shape[1]))
-        for rows in self._chunks():
-            section = cross_gram(self.kernel, self.X[rows], self.centres, n_jobs=self.n_jobs)
-            summed += section.T @ (self.row_weights[rows, None] * B[rows])
-        return self._system.coefficients(summed)
-
-    def kept(self, rows: NDArray[np.integer] | None = None) -> Array:
-        """Return 1 - leverage of each row, or of some."""
-        return self._all_kept.copy() if rows is None else self._kept(rows)
-
-    @cached_property
-    def _all_kept(self) -> Array:
-        return self._kept(np.arange(len(self.X)))
-
-    def _kept(self, rows: NDArray[np.integer]) -> Array:
-        out = np.empty(len(rows))
-        for start in range(0, len(rows), _ROWS_AT_A_TIME):
-            part = rows[start : start + _ROWS_AT_A_TIME]
-            section = cross_gram(self.kernel, self.X[part], self.centres, n_jobs=self.n_jobs)
-            out[start : start + len(part)] = self._system.squared_norms(section)
-        return self._without_leverage(rows, out)
-
-    def _without_leverage(self, rows: NDArray[np.integer], squared_norms: Array) -> Array:
-        return np.maximum(1.0 - self._held_out_weights[rows] * squared_norms, 1e-12)
-
-    def held_out(self, B: Array, rows: NDArray[np.integer] | None = None) -> Array:
-        """Return the leave-one-out predictions of B, (N, k) or of some rows."""
-        kept = self.kept(rows)[:, None]
-        rows = np.arange(len(self.X)) if rows is None else rows
-        coefficients = self.coefficients(B)
-        fitted = np.empty((len(rows), B.shape[1]))
-        for start in range(0, len(rows), _ROWS_AT_A_TIME):
-            part = slice(start, start + _ROWS_AT_A_TIME)
-            section = cross_gram(self.kernel, self.X[rows[part]], self.centres, n_jobs=self.n_jobs)
-            fitted[part] = section @ coefficients
-        return B[rows] - (B[rows] - fitted) / kept
-
-    def held_out_weights(self, rows: NDArray[np.integer]) -> Array:
-        """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows."""
-        own = cross_gram(self.kernel, self.X[rows], self.centres, n_jobs=self.n_jobs)
-        scaled = self._system.coefficients(own.T).T
-        kept = self._without_leverage(rows, np.einsum("ij,ij->i", own, scaled))
-        out = np.empty((len(rows), len(self.X)))
-        for part in self._chunks():
-            section = cross_gram(self.kernel, self.X[part], self.centres, n_jobs=self.n_jobs)
-            out[:, part] = scaled @ (section * self.row_weights[part, None]).T
-        out /= kept[:, None]
-        out[np.arange(len(rows)), rows] += 1.0 - 1.0 / kept
-        return out
-
-    def _chunks(self) -> list[slice]:
-        starts = range(0, len(self.X), _ROWS_AT_A_TIME)
-        return [slice(start, start + _ROWS_AT_A_TIME) for start in starts]
+def _parts(n: int, step: int | None = None) -> Iterator[slice]:
+    """Yield n rows, a few at a time."""
+    step = step or _ROWS_AT_A_TIME
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))

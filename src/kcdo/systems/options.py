@@ -1,4 +1,4 @@
-"""How to solve the input side: options, and the automatic choice between them."""
+"""How to solve the input side: the options."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -9,16 +9,12 @@ from numpy.typing import NDArray
 from kcdo.errors import InvalidInputError
 from kcdo.kernels import Kernel, cross_gram, weighted_mean_sd
 from kcdo.linalg import randomly_pivoted_cholesky
-from kcdo.memory import available_memory, require_memory
+from kcdo.memory import require_memory
 
 CentreChoice = Literal["uniform", "kmeans++", "rpcholesky"]
 
 _CENTRE_CHOICES = ("uniform", "kmeans++", "rpcholesky")
-_LARGEST_AUTOMATIC_EXACT = 12_000  # beyond this N³ costs minutes
-_LARGEST_SMOOTH_EXACT = 5_000
-_SMOOTH_CENTRES = 1000
-_MISSED_SHARE = 0.03  # of α
-_WORKING_SHARE = 1.3  # of the one N x N array
+WORKING_SHARE = 1.3  # of the one N x N array
 
 
 @dataclass(frozen=True)
@@ -33,6 +29,7 @@ class Exact:
 
     dtype: Literal["float64", "float32"] = "float64"
     name: ClassVar[str] = "exact solver"
+    every_input: ClassVar[bool] = True  # whether the system knows every input, not centres alone
 
     def __post_init__(self) -> None:
         if self.dtype not in ("float64", "float32"):
@@ -41,7 +38,7 @@ class Exact:
     def require_memory(self, n: int) -> None:
         """Refuse, with the numbers, a system that does not fit."""
         require_memory(
-            _WORKING_SHARE * n * n * np.dtype(self.dtype).itemsize,
+            WORKING_SHARE * n * n * np.dtype(self.dtype).itemsize,
             f"an exact fit of {n} distinct inputs",
             "use ConditionalDensityOperator(solver=kcdo.Nystrom()), or solver=kcdo.Iterative() for "
             "the exact answer without the matrix.",
@@ -68,6 +65,7 @@ class Iterative:
     tolerance: float = 1e-8
     max_iterations: int = 500
     name: ClassVar[str] = "conjugate gradients"
+    every_input: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.rank < 1 or self.max_iterations < 1 or not 0 < self.tolerance < 1:
@@ -99,6 +97,7 @@ class Nystrom:
     chunk_rows: int = 8192
     tolerance: float = 0.0
     name: ClassVar[str] = "Nyström"
+    every_input: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.centers is not None and np.ndim(self.centers) == 2:
@@ -153,26 +152,3 @@ class Nystrom:
 
 
 Solver = Exact | Iterative | Nystrom
-
-
-def automatic(n_distinct: int, ridge: float | None = None) -> Solver:
-    """Return the solver for a number of distinct inputs and the memory there is.
-
-    ``ridge`` is an α so large, beside a kernel so smooth, that few directions pass: the centres
-    that span all but a small share of it give the same answer as the exact system.
-    """
-    fits = _WORKING_SHARE * 8.0 * n_distinct**2 <= 0.8 * available_memory()
-    largest = _LARGEST_AUTOMATIC_EXACT if ridge is None else _LARGEST_SMOOTH_EXACT
-    if n_distinct <= largest and fits:
-        return Exact()
-    if ridge is None:
-        return Nystrom()
-    return Nystrom(centers=_SMOOTH_CENTRES, tolerance=_MISSED_SHARE * ridge)
-
-
-def may_repeat(X: NDArray, seed: int) -> bool:
-    """Whether it is worth looking for equal rows: always for few, from a subsample for many."""
-    if len(X) <= _LARGEST_AUTOMATIC_EXACT or X.dtype == object:
-        return True
-    rows = np.random.default_rng(seed).choice(len(X), _LARGEST_AUTOMATIC_EXACT, replace=False)
-    return len(np.unique(X[rows], axis=0)) < 0.9 * len(rows)

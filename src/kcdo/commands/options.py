@@ -1,0 +1,40 @@
+"""Options and arguments that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+ModelFile = Annotated[str, typer.Argument(help="Model file of kcdo fit; - is standard input.")]
+DataFiles = Annotated[
+    list[str],
+    typer.Argument(
+        help="CSV, TSV, JSON lines, Parquet or Feather, also compressed; several files, and "
+        "patterns such as 'part-*.csv', are read as one table; - is standard input."
+    ),
+]
+DataOption = Annotated[
+    list[str],
+    typer.Option("--data", help="Table with the inputs and the targets; repeatable."),
+]
+Sep = Annotated[
+    str | None,
+    typer.Option(
+        "--sep", help="Between the fields of text: a character, or tab; found by default."
+    ),
+]
+Decimal = Annotated[str, typer.Option("--decimal", help="Before the fraction of numbers: . or ,")]
+Thousands = Annotated[
+    str | None, typer.Option("--thousands", help="Between groups of three digits, in text.")
+]
+DropMissing = Annotated[
+    bool, typer.Option("--drop-missing", help="Leave out rows with missing values.")
+]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Write over a file of another kind; never over one that is read."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON, for scripts.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

@@ -1,0 +1,85 @@
+"""What a model is made of: components, each fitted, predicting and held out in the same way."""
+
+from kcdo.components.atoms import Atoms, AtomShares, class_shares
+from kcdo.components.base import Component, ComponentParameters
+from kcdo.components.conditioning import Conditioner, condition, unconditional
+from kcdo.components.density import (
+    DensityOperator,
+    MatrixValues,
+    OperatorParameters,
+    PlainDensity,
+    RowValues,
+    Training,
+)
+from kcdo.components.location_scale import (
+    LocationParameters,
+    LocationScale,
+    LocationScaleMap,
+    LocationScaleParameters,
+    Regression,
+    Residuals,
+    Spread,
+    distinct_sample,
+    fit_map,
+    log_squares,
+)
+from kcdo.components.mean import MeanOperator
+from kcdo.components.mixture import NAMES, Combination, Mixture, ModelParameters
+from kcdo.components.nearest import NearestDensity, NearestParameters
+from kcdo.components.settings import Effort, Settings
+from kcdo.components.smoothed import (
+    EVERY,
+    Bandwidths,
+    SmoothedParameters,
+    SmoothedRows,
+    Smoother,
+)
+from kcdo.components.tails import MarginalTail, MarginalTailParameters, student_tail
+from kcdo.components.univariate import Univariate, UnivariateParameters, continuous_rows
+
+__all__ = [
+    "EVERY",
+    "NAMES",
+    "AtomShares",
+    "Atoms",
+    "Bandwidths",
+    "Combination",
+    "Component",
+    "ComponentParameters",
+    "Conditioner",
+    "DensityOperator",
+    "Effort",
+    "LocationParameters",
+    "LocationScale",
+    "LocationScaleMap",
+    "LocationScaleParameters",
+    "MarginalTail",
+    "MarginalTailParameters",
+    "MatrixValues",
+    "MeanOperator",
+    "Mixture",
+    "ModelParameters",
+    "NearestDensity",
+    "NearestParameters",
+    "OperatorParameters",
+    "PlainDensity",
+    "Regression",
+    "Residuals",
+    "RowValues",
+    "Settings",
+    "SmoothedParameters",
+    "SmoothedRows",
+    "Smoother",
+    "Spread",
+    "Training",
+    "Univariate",
+    "UnivariateParameters",
+    "class_shares",
+    "condition",
+    "continuous_rows",
+    "distinct_sample",
+    "fit_map",
+    "log_squares",
+    "student_tail",
+    "unconditional",
+]

@@ -1,0 +1,96 @@
+"""What a component is: one part of a mixture, or several that share their work.
+
+A component is fitted at given parameters, predicts, and predicts its own training rows as if they
+had not been there. One more component is one more module and one more line in the lists of
+``fitting/automatic.py``.
+"""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.arrays import Array
+from kcdo.components.settings import Settings
+from kcdo.distributions import Batch, MixtureBatch
+from kcdo.inputs import GaussianInput, SampleInput
+from kcdo.kernels import gaussian_draws
+from kcdo.rows import Rows
+from kcdo.systems import Queries
+
+_POINTS = 64  # quasi-random points of an uncertain input, where its mixture is no closed form
+
+
+class Component(Protocol):
+    """A fitted part of a mixture; it may offer several distributions, by name."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the distributions it offers, as in :class:`Combination`."""
+
+    @property
+    def linear(self) -> bool:
+        """Whether it answers uncertain inputs by itself; else it is asked at points of them."""
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs d."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the model, in bytes."""
+
+    def width(self, queries: Queries) -> int:
+        """Return the numbers held for each query while its distribution is computed."""
+
+    def predict(self, queries: Queries) -> dict[str, Batch]:
+        """Return the distributions of the queries, by name."""
+
+    def held_out(self, rows: NDArray[np.integer]) -> dict[str, Batch]:
+        """Return the distributions of some training rows without themselves, by name."""
+
+    def without_training(self) -> "Component":
+        """Return what predictions need, without what only held-out ones do."""
+
+
+class ComponentParameters(Protocol):
+    """Parameters of a component: enough to fit it to any rows."""
+
+    def fit(self, rows: Rows, settings: Settings) -> Component:
+        """Return the component of these rows."""
+
+
+def predict_anywhere(component: Component, queries: Queries) -> dict[str, Batch]:
+    """Return the distributions of the queries, also of uncertain ones."""
+    if component.linear or not isinstance(queries, GaussianInput | SampleInput):
+        return component.predict(queries)
+    points, weights = points_of(queries)  # (S, Q, p), (Q, S)
+    each = [component.predict(point) for point in points]
+    return {name: MixtureBatch([part[name] for part in each], weights) for name in each[0]}
+
+
+def width_anywhere(component: Component, queries: Queries) -> int:
+    """Return the numbers held for each query, uncertain or not."""
+    count = 1 if component.linear else _n_points(queries)
+    return count * component.width(queries)
+
+
+def points_of(queries: GaussianInput | SampleInput) -> tuple[NDArray, Array]:
+    """Return points (S, Q, p) and weights (Q, S) that stand for uncertain inputs."""
+    if isinstance(queries, GaussianInput):
+        few = GaussianInput._make(queries.mean, queries.cov, min(queries.n_points, _POINTS))
+        draws = gaussian_draws(few)
+        return np.moveaxis(draws, 1, 0), np.full(draws.shape[:2], 1.0 / draws.shape[1])
+    sizes = np.diff(queries.starts)
+    longest = int(sizes.max())
+    # shorter samples repeat their last point with weight 0
+    place = np.minimum(np.arange(longest), sizes[:, None] - 1) + queries.starts[:-1, None]
+    weights = np.where(np.arange(longest) < sizes[:, None], queries.weights[place], 0.0)
+    return np.moveaxis(queries.points[place], 1, 0), weights
+
+
+def _n_points(queries: Queries) -> int:
+    """Return the points that stand for each query."""
+    if isinstance(queries, GaussianInput):
+        return min(queries.n_points, _POINTS)
+    return int(np.diff(queries.starts).max()) if isinstance(queries, SampleInput) else 1

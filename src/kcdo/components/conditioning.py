@@ -1,0 +1,95 @@
+"""From an operator and queries to the distributions that users ask."""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.components.density import DensityOperator
+from kcdo.distributions import Batch, ConditionalDistribution, TransformedBatch
+from kcdo.systems import Queries
+from kcdo.transforms import Transform
+
+
+class Conditioner(Protocol):
+    """An operator that turns queries into distributions."""
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs d."""
+
+    @property
+    def signed(self) -> bool:
+        """Whether densities may be negative."""
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads to use."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the model, in bytes."""
+
+    @property
+    def primary(self) -> DensityOperator:
+        """The density operator that a report describes."""
+
+    def batch(self, queries: Queries) -> Batch:
+        """Return the distributions of the queries."""
+
+    def width(self, queries: Queries) -> int:
+        """Return the numbers held for each query while its distribution is computed."""
+
+
+def condition(
+    operator: Conditioner, queries: Queries, *, flat: bool, transform: Transform | None = None
+) -> ConditionalDistribution:
+    """Return the distributions of the queries, computed when asked.
+
+    ``flat`` drops the output axis; a transform maps the operator's outputs to the user's.
+    """
+    return ConditionalDistribution(_QuerySource(operator, queries, transform), flat=flat)
+
+
+def unconditional(
+    operator: DensityOperator, *, flat: bool, transform: Transform | None = None
+) -> ConditionalDistribution:
+    """Return the distribution of Y in the training rows, as that of one query."""
+    return ConditionalDistribution(_MarginalSource(operator, transform), flat=flat)
+
+
+class _QuerySource:
+    """Distributions of queries, computed when asked."""
+
+    def __init__(
+        self, operator: Conditioner, queries: Queries, transform: Transform | None
+    ) -> None:
+        self._operator, self._queries, self._transform = operator, queries, transform
+        self.dim, self.signed, self.n_jobs = operator.dim, operator.signed, operator.n_jobs
+        self.width = operator.width(queries)
+
+    def __len__(self) -> int:
+        return len(self._queries)
+
+    def batch(self, rows: NDArray[np.integer]) -> Batch:
+        """Return the distributions of some queries."""
+        batch = self._operator.batch(self._queries[rows])
+        return batch if self._transform is None else TransformedBatch(batch, self._transform)
+
+
+class _MarginalSource:
+    """The distribution of Y, the same for every query."""
+
+    signed = False
+
+    def __init__(self, operator: DensityOperator, transform: Transform | None) -> None:
+        batch: Batch = operator.marginal_batch()
+        self._batch = batch if transform is None else TransformedBatch(batch, transform)
+        self.dim, self.n_jobs, self.width = operator.dim, operator.n_jobs, operator.layout.n_nodes
+
+    def __len__(self) -> int:
+        return 1
+
+    def batch(self, rows: NDArray[np.integer]) -> Batch:
+        """Return the distribution as often as it is asked for."""
+        return self._batch.take(rows)

@@ -1,0 +1,297 @@
+"""Location and scale first: y = m(x) + s(x) r, so that the density of r varies slowly.
+
+m is a kernel ridge regression whose scales and noise have the highest marginal likelihood. s is its
+predictive sd, times a factor exp(g(x)/2) that follows noise varying with x: g is a regression of
+the log squared held-out residuals. The residuals r are held out in closed form (docs/theory.md).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.arrays import Array
+from kcdo.components.density import DensityOperator, OperatorParameters
+from kcdo.components.settings import Settings
+from kcdo.components.tails import student_tail
+from kcdo.distributions import AffineBatch, Batch, StudentTail
+from kcdo.kernels import Kernel, lower_gram, weighted_median
+from kcdo.linalg import CholeskyFactor
+from kcdo.rows import Rows, sampled
+from kcdo.systems import Centres, ExactRows, Groups, Queries, System, one_minus_leverage
+
+LARGEST_RESIDUAL = 7.0
+_LEAST_SQUARE = 1e-4  # a residual of 0 must not become log 0
+_LEAST_SIGNAL = 1e-200
+_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
+_LARGEST_COUNTED = 5.0  # squares beyond do not count in the overall factor
+
+
+@dataclass(frozen=True)
+class LocationParameters:
+    """Kernels and noise ratios of the regressions of location and of log scale.
+
+    A ``noise_kernel`` of None means noise that does not vary with x.
+    """
+
+    kernel: Kernel
+    noise: float
+    noise_kernel: Kernel | None = None
+    noise_of_noise: float = 1.0
+    noise_scales: int = 0  # scales of the noise kernel that were chosen
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """x ↦ offset + k(x, centres) @ coefficients."""
+
+    centres: Centres
+    coefficients: Array
+    offset: Array
+
+    def __call__(self, queries: Queries) -> Array:
+        """Return the regression at the queries, (Q, d)."""
+        return self.offset + self.centres.section(queries) @ self.coefficients
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """x ↦ predictive variance s² (1 + η - |k(x, centres) W|²), WWᵀ = (K + η)⁻¹."""
+
+    centres: Centres
+    whitener: Array
+    noise: float
+    signal: Array  # (d,)
+
+    def __call__(self, queries: Queries) -> Array:
+        """Return the variance at the queries, (Q, d)."""
+        projected = self.centres.section(queries) @ self.whitener
+        return self.of_ratio(1.0 + self.noise - np.einsum("ij,ij->i", projected, projected))
+
+    def of_ratio(self, ratio: Array) -> Array:
+        """Return the variances (Q, d) that belong to variance ratios (Q,)."""
+        return np.maximum(ratio, 1e-3 * self.noise + 1e-12)[:, None] * self.signal
+
+
+@dataclass(frozen=True, eq=False)
+class LocationScaleMap:
+    """The map x ↦ (m(x), s(x)), of which residuals r = (y - m)/s are taken."""
+
+    location: Regression
+    spread: Spread
+    log_noise: Regression | None
+    factor: Array  # (d,)
+    floor: Array  # (d,): the least scale, for outputs that are discrete
+
+    def __call__(self, queries: Queries) -> tuple[Array, Array]:
+        """Return location and scale at the queries, (Q, d) each."""
+        log_noise = None if self.log_noise is None else self.log_noise(queries)
+        return self.location(queries), self.scale(self.spread(queries), log_noise)
+
+    def scale(self, variance: Array, log_noise: Array | None) -> Array:
+        """Return s from predictive variance and log noise factor."""
+        varying = 1.0 if log_noise is None else np.exp(log_noise)
+        return np.sqrt(variance * varying * self.factor**2 + self.floor**2)
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Held-out residuals of training rows, with the location and scale they were taken by."""
+
+    values: Array
+    location: Array
+    scale: Array
+
+    @property
+    def clipped(self) -> Array:
+        """The residuals, outliers drawn in."""
+        return np.clip(self.values, -LARGEST_RESIDUAL, LARGEST_RESIDUAL)
+
+
+@dataclass(frozen=True, eq=False)
+class LocationScaleParameters:
+    """Parameters of location and scale and of the density of the residuals."""
+
+    location: LocationParameters
+    residual: OperatorParameters
+    floor: Array  # (d,)
+
+    def fit(self, rows: Rows, settings: Settings) -> "LocationScale":
+        """Return the component of these rows."""
+        alpha = self.location.noise / rows.total
+        system = settings.unfactored(self.location.kernel, rows).factor(alpha)
+        model, residuals = fit_map(self.location, system, rows, self.floor, settings)
+        operator = self.residual.operator(rows.with_outputs(residuals.clipped), settings)
+        return LocationScale(model, operator, residuals)
+
+
+@dataclass(frozen=True, eq=False)
+class LocationScale:
+    """A density operator of residuals, mapped back, and simple shapes about the same location.
+
+    "location_scale" has the density of the residuals, "residual_tail" a Student t in its place,
+    "normal" a normal distribution.
+    """
+
+    map: LocationScaleMap
+    residual: DensityOperator
+    residuals: Residuals | None = None  # of the training rows
+
+    names = ("location_scale", "residual_tail", "normal")
+    linear = False
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs d."""
+        return self.residual.dim
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the operator of the residuals."""
+        return self.residual.nbytes
+
+    def width(self, queries: Queries) -> int:
+        """Return the numbers held for each query."""
+        return self.residual.width(queries)
+
+    def predict(self, queries: Queries) -> dict[str, Batch]:
+        """Return the distributions of the queries, by name."""
+        return _about(self.residual.batch(queries), *self.map(queries))
+
+    def held_out(self, rows: NDArray[np.integer]) -> dict[str, Batch]:
+        """Return the distributions of some training rows without themselves, by name.
+
+        Location, scale and the density of residuals each leave the row out; the residuals of the
+        other rows have seen it, which of many rows does not move them.
+        """
+        assert self.residuals is not None, "the training rows are gone"
+        inner = self.residual.held_out(rows)
+        return _about(inner, self.residuals.location[rows], self.residuals.scale[rows])
+
+    def without_training(self) -> "LocationScale":
+        """Return what predictions need."""
+        return replace(self, residual=self.residual.without_training(), residuals=None)
+
+
+def _about(residuals: Batch, location: Array, scale: Array) -> dict[str, Batch]:
+    """Return the distributions that have a location and a scale, by name."""
+    return {
+        "location_scale": AffineBatch(residuals, location, scale),
+        "residual_tail": student_tail(location, scale),
+        "normal": StudentTail(location, scale, np.inf),
+    }
+
+
+def fit_map(
+    parameters: LocationParameters,
+    system: System,
+    rows: Rows,
+    floor: Array,
+    settings: Settings,
+) -> tuple[LocationScaleMap, Residuals]:
+    """Fit location and scale to rows at given parameters.
+
+    ``system`` is the ridge system of the location on these rows, with ridge η of the parameters.
+    """
+    offset = np.average(rows.Y, axis=0, weights=rows.weights)
+    centred = rows.Y - offset
+    location = Regression(system.without_factor(), system.coefficients(centred), offset)
+    errors = centred - system.held_out(centred)
+    # var(y_i - ŷ_{-i}) = noise / (1 - leverage), so that noise = Σ e² (1 - leverage) / N
+    kept = system.one_minus_leverage()
+    noise_variance = np.average(errors**2 * kept[:, None], axis=0, weights=rows.weights)
+    signal = np.maximum(noise_variance / parameters.noise, _LEAST_SIGNAL)  # outputs may be equal
+    spread, ratio = _spread(parameters, rows, signal, settings)
+    variance = spread.of_ratio(ratio)
+    squared = errors**2 / variance
+    log_noise, log_factor = _varying_noise(parameters, rows, squared, settings)
+    standard = squared / np.exp(log_factor)
+    counted = np.average(_counted(standard, rows.weights), axis=0, weights=rows.weights)
+    factor = np.sqrt(np.maximum(counted, _LEAST_SQUARE))
+    model = LocationScaleMap(location, spread, log_noise, factor, floor)
+    scale = model.scale(variance, log_factor)
+    return model, Residuals(errors / scale, rows.Y - errors, scale)
+
+
+def _spread(
+    parameters: LocationParameters, rows: Rows, signal: Array, settings: Settings
+) -> tuple[Spread, Array]:
+    """Return the predictive variance, and its held-out ratio at every row."""
+    chosen = distinct_sample(rows.X, settings.effort.spread_rows, settings.seed)
+    groups = Groups.of(rows.X[chosen], rows.weights[chosen])
+    matrix = lower_gram(parameters.kernel, groups.points, n_jobs=settings.n_jobs)
+    ridge = parameters.noise / groups.totals
+    np.einsum("ii->i", matrix)[:] += ridge + 1e-10
+    whitener = CholeskyFactor(matrix).inverse_factor()
+    centres = Centres(parameters.kernel, groups.points, settings.n_jobs)
+    spread = Spread(centres, whitener, parameters.noise, signal)
+    diagonal = np.einsum("ij,ij->i", whitener, whitener)[groups.member_of]
+    kept = one_minus_leverage(groups, ridge, diagonal)
+    ratio = np.empty(len(rows))
+    ratio[chosen] = parameters.noise / np.maximum(kept, 1e-12)
+    others = np.setdiff1d(np.arange(len(rows)), chosen)
+    if len(others):
+        ratio[others] = spread(rows.X[others])[:, 0] / signal[0]
+    return spread, ratio
+
+
+def _varying_noise(
+    parameters: LocationParameters, rows: Rows, squared: Array, settings: Settings
+) -> tuple[Regression | None, Array]:
+    """Return the regression of log squared residuals, and its held-out values at every row."""
+    if parameters.noise_kernel is None:
+        return None, np.zeros_like(squared)
+    logs = log_squares(squared)
+    chosen = distinct_sample(rows.X, settings.effort.noise_rows, settings.seed)
+    groups = Groups.of(rows.X[chosen], rows.weights[chosen])
+    offset = np.average(logs, axis=0, weights=rows.weights)
+    alpha = parameters.noise_of_noise / groups.weights.sum()
+    system = ExactRows(parameters.noise_kernel, groups, n_jobs=settings.n_jobs).factor(alpha)
+    centred = logs[chosen] - offset
+    regression = Regression(system.without_factor(), system.coefficients(centred), offset)
+    held_out = np.empty_like(squared)
+    held_out[chosen] = offset + system.held_out(centred)
+    others = np.setdiff1d(np.arange(len(rows)), chosen)
+    if len(others):
+        held_out[others] = regression(rows.X[others])
+    believed = _believed_share(held_out, squared, rows.weights, parameters.noise_scales + 1)
+    shrunk = replace(
+        regression, coefficients=believed * regression.coefficients, offset=believed * offset
+    )
+    return shrunk, believed * held_out
+
+
+def _believed_share(log_noise: Array, squared: Array, weights: Array, n_parameters: int) -> Array:
+    """Return the share c of each held-out log noise g that makes the residuals likeliest, (d,).
+
+    -2 log likelihood / N = mean(c g) + log mean(r² e^{-cg}), with the factor of all variances at
+    its best. Where the noise does not vary, g is but noise itself, whose scales were chosen to fit
+    these rows: it must gain the two units for each that Akaike's criterion asks for.
+    """
+    price = 2.0 * n_parameters / weights.sum()
+    counted = _counted(squared, weights)
+    losses = []
+    for share in _SHARES:
+        squares = np.average(counted * np.exp(-share * log_noise), axis=0, weights=weights)
+        mean = np.average(share * log_noise, axis=0, weights=weights)
+        loss = mean + np.log(np.maximum(squares, _LEAST_SIGNAL))  # all may be 0
+        losses.append(loss + price * (share > 0))
+    return np.array(_SHARES)[np.argmin(losses, axis=0)]
+
+
+def _counted(squared: Array, weights: Array) -> Array:
+    """Return the squares with those of outliers cut: 0.455 is the median of r² for normal r."""
+    medians = np.array([weighted_median(column, weights) for column in squared.T])
+    return np.minimum(squared, _LARGEST_COUNTED**2 * medians / 0.455)
+
+
+def log_squares(squared: Array) -> Array:
+    """Return log r², finite for r = 0."""
+    return np.log(squared + _LEAST_SQUARE)
+
+
+def distinct_sample(X: NDArray, most: int, seed: int) -> NDArray[np.integer]:
+    """Return all rows if they have at most so many distinct inputs, else so many at random."""
+    if len(X) <= most or len(Groups.of(X).points) <= most:
+        return np.arange(len(X))
+    return sampled(len(X), most, seed)

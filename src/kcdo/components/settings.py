@@ -1,0 +1,129 @@
+"""What every component of a model is fitted with, besides rows and its own parameters."""
+
+from dataclasses import dataclass, field
+
+from kcdo.distributions import Positivity
+from kcdo.kernels import Kernel
+from kcdo.rows import Rows
+from kcdo.systems import Exact, Factorable, NearestRows, Solver, unfactored
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much work a fit may do: every count of rows, nodes, steps and folds in one place.
+
+    Parameters
+    ----------
+    fewest_rows : int
+        Rows below which nothing is searched for: the heuristic rule fits.
+    race_rows : int
+        Rows on which kernel families and starts are compared.
+    rows : int
+        Rows on which the best of them are compared again, and the mean is learnt; of more rows a
+        part judges the noise of the mean.
+    last_rows : int
+        Rows on which the scales of the best are then learnt.
+    held_out : int
+        Least number of rows on which α and the output filter are judged, with all others in the
+        fit.
+    judged_entries : float
+        Held-out rows times all rows that cost little: so many are judged if they are more.
+    weighed_rows : int
+        Rows up to which every one is held out to find the weights of the components.
+    race_steps, steps, filter_steps : int
+        Steps of a search from one start, of the last one, and of one for the output filter alone.
+    factorisations, residual_factorisations : int
+        Of the system of all rows, in the search for α of the density and of that of residuals.
+    near_judgements : int
+        Of the systems of near rows, which cost little.
+    leaders : (int, int)
+        Starts that go on to more steps, and to more rows.
+    folds, many_folds, few_rows : int
+        Folds that judge the weights, and how many there are up to so many rows.
+    spread_rows, noise_rows : int
+        Inputs that the predictive variance is computed from; rows that varying noise is
+        regressed on.
+    coarse_nodes, fine_nodes : dict
+        Nodes per axis, by the number of outputs, while scales are learnt and while filters are.
+    many_nodes : int
+        Nodes beyond which fewer are used to find weights.
+    exact_rows : int
+        Rows up to which the location of smoothed rows is a regression on all of them.
+    alike_rows : int
+        Near rows that smoothers weigh.
+    judged_rows : int
+        Rows that judge the weights of the components of one output.
+    plain_judged : int
+        Rows that judge α and filter of the plain density of one output.
+    local_judged, local_neighbours : (int, int)
+        Rows judged by local learning, and near rows of each: first for all families, then for the
+        best.
+    local_steps : (int, ...)
+        Steps of local learning, first for all families, then for the best; neighbours are found
+        again before each of the latter.
+    """
+
+    fewest_rows: int = 20
+    race_rows: int = 400
+    rows: int = 800
+    last_rows: int = 1500
+    held_out: int = 500
+    judged_entries: float = 5e6
+    weighed_rows: int = 2000
+    race_steps: int = 12
+    steps: int = 15
+    filter_steps: int = 12
+    factorisations: int = 4
+    residual_factorisations: int = 2
+    near_judgements: int = 6
+    leaders: tuple[int, int] = (3, 2)
+    folds: int = 10
+    many_folds: int = 20
+    few_rows: int = 600
+    spread_rows: int = 1000
+    noise_rows: int = 2000
+    coarse_nodes: dict[int, int] = field(default_factory=lambda: {1: 80, 2: 28, 3: 10})
+    fine_nodes: dict[int, int] = field(default_factory=lambda: {1: 256, 2: 56, 3: 20})
+    many_nodes: int = 2048
+    exact_rows: int = 5000
+    alike_rows: int = 200
+    plain_judged: int = 300
+    judged_rows: int = 800
+    local_judged: tuple[int, int] = (250, 500)
+    local_neighbours: tuple[int, int] = (24, 32)
+    local_steps: tuple[int, ...] = (10, 10, 10)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How components are fitted to rows at given parameters.
+
+    Parameters
+    ----------
+    solver : Exact, Iterative or Nystrom
+        How ridge systems are solved.
+    positivity : {"project", "clip", "signed"}
+        How signed estimates become densities.
+    n_jobs : int, optional
+        Threads; None: all cores.
+    seed : int
+        Seed of every subsample.
+    effort : Effort
+        How much work a fit may do.
+    """
+
+    solver: Solver = field(default_factory=Exact)
+    positivity: Positivity = "project"
+    n_jobs: int | None = None
+    seed: int = 0
+    effort: Effort = field(default_factory=Effort)
+
+    def unfactored(self, kernel: Kernel, rows: Rows) -> Factorable:
+        """Return the rows with an input kernel, as the solver takes them, to be factored."""
+        return unfactored(
+            self.solver, kernel, rows.X, rows.weights, seed=self.seed, n_jobs=self.n_jobs
+        )
+
+    def near(self, kernel: Kernel, rows: Rows) -> NearestRows:
+        """Return the rows with an input kernel whose scales say which of them are near."""
+        return NearestRows(kernel, rows.X, rows.weights, n_jobs=self.n_jobs)

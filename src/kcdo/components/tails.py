@@ -1,0 +1,66 @@
+"""Heavy tails: a finite, honest log density for outputs that no other component foresees."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.arrays import Array
+from kcdo.components.settings import Settings
+from kcdo.distributions import Batch, StudentTail
+from kcdo.kernels import weighted_mean_sd
+from kcdo.rows import Rows
+from kcdo.systems import Queries
+
+FREEDOM = 3.0  # degrees of freedom: a mean and a variance exist
+
+
+def student_tail(location: Array, scale: Array) -> StudentTail:
+    """Return Student distributions whose sd is the scale."""
+    return StudentTail(location, scale * np.sqrt(1.0 - 2.0 / FREEDOM), FREEDOM)
+
+
+@dataclass(frozen=True)
+class MarginalTailParameters:
+    """The marginal tail has no parameters but what it takes from the rows."""
+
+    def fit(self, rows: Rows, settings: Settings) -> "MarginalTail":
+        """Return the tail about the mean of these rows."""
+        return MarginalTail(*weighted_mean_sd(rows.Y, rows.weights))
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalTail:
+    """A Student t about the mean of all outputs, the same for every input."""
+
+    centre: Array  # (d,)
+    spread: Array  # (d,)
+
+    names = ("marginal_tail",)
+    linear = True
+    nbytes = 0
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs d."""
+        return len(self.centre)
+
+    def width(self, queries: Queries) -> int:
+        """Return the numbers held for each query: hardly any."""
+        return 0
+
+    def predict(self, queries: Queries) -> dict[str, Batch]:
+        """Return the same distribution for each query."""
+        return self._repeated(len(queries))
+
+    def held_out(self, rows: NDArray[np.integer]) -> dict[str, Batch]:
+        """Return the same distribution for each row, which one row does not move."""
+        return self._repeated(len(rows))
+
+    def without_training(self) -> "MarginalTail":
+        """Return itself."""
+        return self
+
+    def _repeated(self, n: int) -> dict[str, Batch]:
+        tail = student_tail(np.tile(self.centre, (n, 1)), np.tile(self.spread, (n, 1)))
+        return {"marginal_tail": tail}

@@ -1,0 +1,35 @@
+"""How the parameters of a model come about: rules, searches, and the story of a default fit."""
+
+from kcdo.fitting.automatic import AutomaticFit, automatic_fit, pilot_spec
+from kcdo.fitting.binning import OutputBins
+from kcdo.fitting.output_side import (
+    DEFAULT_ALPHA,
+    output_side,
+    ridge_value,
+    unconditional_sd,
+    warn_outside,
+)
+from kcdo.fitting.pilot import Chunk, Pilot, pilot_size
+from kcdo.fitting.rules import RULES
+from kcdo.fitting.spec import ModelSpec
+from kcdo.fitting.streaming import StreamPlan, same_plan, stream
+
+__all__ = [
+    "DEFAULT_ALPHA",
+    "RULES",
+    "AutomaticFit",
+    "Chunk",
+    "ModelSpec",
+    "OutputBins",
+    "Pilot",
+    "StreamPlan",
+    "automatic_fit",
+    "output_side",
+    "pilot_size",
+    "pilot_spec",
+    "ridge_value",
+    "same_plan",
+    "stream",
+    "unconditional_sd",
+    "warn_outside",
+]

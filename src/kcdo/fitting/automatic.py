@@ -1,0 +1,224 @@
+"""``selection="auto"``: mean, location and scale, plain density, near rows, weights."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.arrays import Array
+from kcdo.components import (
+    Component,
+    ComponentParameters,
+    DensityOperator,
+    MarginalTailParameters,
+    Mixture,
+    ModelParameters,
+    OperatorParameters,
+    PlainDensity,
+)
+from kcdo.distributions import Batch, MixtureBatch, join
+from kcdo.errors import InvalidInputError
+from kcdo.fitting.densities import choose_nearest, choose_plain, plain_component
+from kcdo.fitting.location import choose_location_scale, rival_densities
+from kcdo.fitting.means import MeanChoice, mean_choices, residual_sds
+from kcdo.fitting.output_side import check_output
+from kcdo.fitting.problem import ChosenComponent, Problem, ValidationRows
+from kcdo.fitting.rules import heuristic
+from kcdo.fitting.spec import ModelSpec
+from kcdo.fitting.weights import combined_weights
+from kcdo.parallel import blas_limit, ordered_map
+from kcdo.rows import Rows, fold_numbers
+from kcdo.systems import Exact, Groups, Nystrom, System
+
+Batches = dict[str, Batch]
+
+
+@dataclass(frozen=True, eq=False)
+class AutomaticFit:
+    """A mixture and what was chosen on the way."""
+
+    model: Mixture
+    parameters: ModelParameters
+    loss: float | None
+
+    @property
+    def system(self) -> System:
+        """The ridge system of the plain density, which a report describes."""
+        training = self.model.primary.training
+        assert training is not None
+        return training.system
+
+
+def automatic_fit(spec: ModelSpec, rows: Rows) -> AutomaticFit:
+    """Choose everything that is open and fit the mixture.
+
+    Of a handful of rows, or of outputs that do not vary, nothing can be learnt: the heuristic
+    rule then fits the plain density.
+    """
+    check_output(spec, rows.Y)
+    problem = Problem.of(spec, rows)
+    if not problem.learns:
+        return _fit_heuristic(problem)
+    problem = replace(problem, rows=rows.of_effective_weight())
+    stage, wants = spec.progress.stage, problem.spec.combination.wants
+    with stage("conditional mean"):
+        means = mean_choices(problem)
+    with stage("location and scale"):
+        located = _located(problem, means)
+    with stage("plain density"):
+        rival = _rival(problem, located)
+        plain = choose_plain(problem, means, residual_sds(means[0], problem), rival)
+    chosen = [plain_component(plain), *located, *_marginal_tail(problem, located)]
+    with stage("weights"):
+        judged = problem.judged_rows(problem.effort.weighed_rows)
+        every = _held_out(problem, chosen, judged)
+        held_out = {name: batch for name, batch in every.items() if wants(name)}
+        weights = _weights(problem, held_out, judged) if held_out else {}
+    if not problem.every_input and len(rows) > problem.effort.weighed_rows and wants("nearest"):
+        with stage("nearest rows"):
+            judges = _beside(problem, judged, held_out, weights)
+            nearest = choose_nearest(problem, plain, means, judges)
+        if nearest is not None:
+            chosen.append(nearest)
+            held_out |= nearest.light_component.held_out(judged)
+            weights = _weights(problem, held_out, judged)
+    if not weights:
+        raise InvalidInputError(
+            "Combination: all weight is on the nearest rows, which are a component for more than "
+            f"{problem.effort.weighed_rows} rows on Nyström centres, with kernels of scaled "
+            "columns."
+        )
+    return _fitted(problem, chosen, weights)
+
+
+def pilot_spec(spec: ModelSpec, rows: Rows) -> ModelSpec:
+    """Return the spec of a streamed fit, with what a pilot sample can choose: all but α.
+
+    A stream keeps sums, and those of location and scale do not merge: it fits the plain density.
+    """
+    exact = replace(spec, settings=replace(spec.settings, solver=Exact()))
+    # a stream keeps centres, not inputs
+    problem = Problem.of(exact, rows, allows_nugget=False)
+    if not problem.learns:
+        return spec
+    problem = replace(problem, rows=rows.of_effective_weight())
+    means = mean_choices(problem)
+    chosen = choose_plain(problem, means, residual_sds(means[0], problem)).parameters
+    output = chosen.output
+    return replace(
+        spec, kernel_x=chosen.kernel, kernel_y=output.kernel.kernel, alpha_prime=output.ridge
+    )
+
+
+def _fit_heuristic(problem: Problem) -> AutomaticFit:
+    rows, spec, settings = problem.rows, problem.spec, problem.spec.settings
+    if isinstance(settings.solver, Nystrom):
+        spec = replace(spec, settings=replace(settings, solver=Exact()))
+    system, output = heuristic(spec, Groups.of(rows.X, rows.weights), rows.Y)
+    plain = DensityOperator.solved(system, output, rows.Y, settings.positivity)
+    components: list[Component] = [PlainDensity(plain)]
+    parameters: list[ComponentParameters] = [
+        OperatorParameters(system.kernel, system.alpha, output)
+    ]
+    weights, tail = {"plain": 1.0}, MarginalTailParameters()
+    marginal = tail.fit(rows, settings)
+    if spec.combination.wants("marginal_tail") and np.all(marginal.spread > 0):
+        share = 1.0 / (len(rows) + 1.0)
+        weights = {"plain": 1.0 - share, "marginal_tail": share}
+        components, parameters = [*components, marginal], [*parameters, tail]
+    model = Mixture(tuple(components), weights)
+    chosen = ModelParameters(tuple(parameters), weights)
+    return AutomaticFit(model, chosen, None)
+
+
+def _located(problem: Problem, means: list[MeanChoice]) -> list[ChosenComponent]:
+    """Return location and scale, if any distribution about them is wanted."""
+    wants = problem.spec.combination.wants
+    if not any(map(wants, ("location_scale", "residual_tail", "normal"))):
+        return []
+    return [choose_location_scale(problem, means)]
+
+
+def _rival(problem: Problem, located: list[ChosenComponent]) -> Array | None:
+    """Return the held-out densities that a plain density must add to, where its weight is open."""
+    if not located or {"plain", "location_scale"} & set(problem.spec.combination.fixed):
+        return None
+    return rival_densities(problem, located[0])
+
+
+def _marginal_tail(problem: Problem, located: list[ChosenComponent]) -> list[ChosenComponent]:
+    """Return the tail about the mean of all outputs where only it gives every output a density.
+
+    The one about the location does so too, and does not widen distributions that are far narrower
+    than that of all outputs.
+    """
+    combination = problem.spec.combination
+    fixed = set(combination.fixed)
+    others = {"plain", "location_scale", "residual_tail"}
+    given = "marginal_tail" in fixed or others <= fixed  # the rest goes to it
+    if not (given or not located or not combination.wants("residual_tail")):
+        return []
+    parameters = MarginalTailParameters()
+    tail = parameters.fit(problem.rows, problem.spec.settings)
+    return [ChosenComponent(parameters, tail, parameters, tail, np.nan)]
+
+
+def _held_out(
+    problem: Problem, chosen: list[ChosenComponent], judged: NDArray[np.integer]
+) -> Batches:
+    """Return held-out distributions of some rows: closed form for many rows, K-fold for few.
+
+    The leave-one-out of location and scale is not exact, as the residuals of the other rows have
+    seen the one left out. Of thousands of rows, one does not move them.
+    """
+    exact = all(each.component.linear for each in chosen)
+    if len(judged) == len(problem.rows) and not exact:
+        return _cross_validated(problem, chosen)
+    found: Batches = {}
+    for each in chosen:
+        found |= each.light_component.held_out(judged)
+    return found
+
+
+def _cross_validated(problem: Problem, chosen: list[ChosenComponent]) -> Batches:
+    """Return held-out distributions of all rows by K-fold, at fixed parameters."""
+    rows, effort, settings = problem.rows, problem.effort, problem.spec.settings
+    folds = effort.many_folds if len(rows) <= effort.few_rows else effort.folds
+    fold_of = fold_numbers(len(rows), folds, problem.spec.seed + 2)
+
+    def held_out(fold: int) -> Batches:
+        train, test = rows.take(np.flatnonzero(fold_of != fold)), rows.X[fold_of == fold]
+        found: Batches = {}
+        for each in chosen:
+            found |= each.light_parameters.fit(train, settings).predict(test)
+        return found
+
+    with blas_limit(1):
+        parts = list(ordered_map(held_out, range(folds), problem.spec.n_jobs))
+    back = np.argsort(np.argsort(fold_of, kind="stable"))
+    return {name: join([part[name] for part in parts]).take(back) for name in parts[0]}
+
+
+def _weights(problem: Problem, held_out: Batches, judged: NDArray[np.integer]) -> dict[str, float]:
+    rows, combination = problem.rows, problem.spec.combination
+    return combined_weights(held_out, rows.Y[judged], rows.weights[judged], combination)
+
+
+def _beside(
+    problem: Problem, judged: NDArray[np.integer], others: Batches, weights: dict[str, float]
+) -> ValidationRows:
+    """Return rows that judge one more component, in a mixture with the others."""
+    if not others:
+        return ValidationRows(judged)
+    mixture = MixtureBatch(list(others.values()), np.array([weights[name] for name in others]))
+    some = np.linspace(0, len(judged) - 1, min(len(judged), problem.effort.held_out)).astype(int)
+    beside = mixture.take(some).pdf_pairs(problem.rows.Y[judged[some]])
+    return ValidationRows(judged[some], beside)
+
+
+def _fitted(
+    problem: Problem, chosen: list[ChosenComponent], weights: dict[str, float]
+) -> AutomaticFit:
+    model = Mixture(tuple(each.component for each in chosen), weights)
+    parameters = ModelParameters(tuple(each.parameters for each in chosen), weights)
+    return AutomaticFit(model, parameters, chosen[0].loss)

@@ -1,0 +1,261 @@
+"""Density operators whose parameters are chosen: scales from some rows, α and filter from all."""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+
+import numpy as np
+
+from kcdo.arrays import Array
+from kcdo.components import (
+    DensityOperator,
+    NearestDensity,
+    NearestParameters,
+    OperatorParameters,
+    PlainDensity,
+)
+from kcdo.fitting.filter_search import FilterSearch
+from kcdo.fitting.means import MeanChoice
+from kcdo.fitting.open_outputs import OpenOutputs
+from kcdo.fitting.problem import ChosenComponent, Problem, Unfactored, ValidationRows
+from kcdo.fitting.races import DensityChoice, DensitySearch, Start
+from kcdo.fitting.search import BestSoFar, search_alpha, search_nugget
+from kcdo.fitting.smoothing import Leave
+from kcdo.kernels import FreeScales, Kernel, has_metric, weighted_mean_sd, with_median_scales
+from kcdo.reconstruction import Reconstruction
+from kcdo.rows import Rows, sampled
+from kcdo.systems import System
+
+_MOST_REPEAT = 0.5  # share of rows beyond which inputs come back as a rule
+_FIRST_NEAR_NOISE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenOperator:
+    """A density operator of all rows at chosen parameters, and the same on fewer nodes."""
+
+    choice: DensityChoice
+    operator: DensityOperator
+    light_operator: DensityOperator
+
+    @property
+    def parameters(self) -> OperatorParameters:
+        """Input kernel, α and output side."""
+        return self._parameters(self.operator.output)
+
+    @property
+    def light_parameters(self) -> OperatorParameters:
+        """The parameters, with fewer nodes."""
+        return self._parameters(self.light_operator.output)
+
+    def _parameters(self, output: Reconstruction) -> OperatorParameters:
+        return OperatorParameters(self.choice.kernel, self.choice.alpha, output)
+
+
+def choose_plain(
+    problem: Problem, means: list[MeanChoice], residual_sd: Array, rival: Array | None = None
+) -> ChosenOperator:
+    """Choose the plain density, all families from the scales of the mean and one from the medians.
+
+    The mean says little where the distribution varies with x and its mean does not: the widths of
+    several outputs begin at those of their residuals, and once of the outputs themselves. A density
+    that adds nothing to the held-out densities of a rival, at the rows of the first race, is not
+    refined.
+    """
+    rows, best = problem.rows, means[0]
+    kernels = [(best.template, best.kernel)]
+    if len(FreeScales(best.template, rows.X.shape[-1])):
+        kernels += [(choice.template, choice.kernel) for choice in means[1:]]
+        middle = with_median_scales(best.template, problem.learning_rows().X)
+        kernels.append((best.template, middle))
+    outputs = OpenOutputs(problem.spec, rows, problem.floor)
+    starts = [outputs.start(*pair, residual_sd) for pair in kernels]
+    if rows.Y.shape[1] > 1:
+        _, sd = weighted_mean_sd(rows.Y, rows.weights)
+        starts.append(outputs.start(*kernels[0], sd))
+    guess = max(best.noise, 1e-4) / min(len(rows), problem.effort.race_rows)
+    return _chosen(problem, outputs, starts, guess, problem.effort.factorisations, rival)
+
+
+def choose_plain_at(problem: Problem, kernel: Kernel, noise: float, sd: float) -> ChosenOperator:
+    """Choose α and output filter of the plain density of one output, at a kernel with its scales.
+
+    ``noise`` is the noise ratio of the location with this kernel, ``sd`` that of its residuals.
+    """
+    rows, effort = problem.rows, problem.effort
+    outputs = OpenOutputs(problem.spec, rows, problem.floor)
+    start = outputs.start(kernel, kernel, np.array([sd]))
+    length = max(0.5 * len(rows) ** (-1 / 6), float(start.least_length.max()), 1e-3)
+    alpha = outputs.fixed.alpha or max(noise, 1e-3) / rows.total
+    first = DensityChoice(start, kernel, alpha, np.log([length]), np.log(0.3), np.inf)
+    judges = ValidationRows(sampled(len(rows), effort.plain_judged, problem.spec.seed + 1))
+    unfactored, most = problem.unfactored, effort.factorisations
+    found = _judged_on_all(problem, unfactored, outputs, first, most, judges, always=True)
+    return _settled(problem, outputs, *found)
+
+
+def choose_residual(
+    problem: Problem, rows: Rows, kernels: list[tuple[Kernel, Kernel]], floor: Array
+) -> ChosenOperator:
+    """Choose the density of residuals, all of which are about 1, from templates and kernels."""
+    effort = replace(problem.effort, last_rows=problem.effort.rows)  # they vary slowly with x
+    settings = replace(problem.spec.settings, effort=effort)
+    spec = replace(problem.spec, settings=settings)
+    open_spec = replace(
+        spec, kernel_y=None, reference=None, alpha=None, alpha_prime=None, filter=None
+    )
+    outputs = OpenOutputs(open_spec, rows, floor)
+    starts = [outputs.start(*pair, np.ones(rows.Y.shape[1])) for pair in kernels]
+    few = effort.residual_factorisations
+    return _chosen(replace(problem, spec=spec), outputs, starts, 1e-2, few)
+
+
+def choose_nearest(
+    problem: Problem, plain: ChosenOperator, means: list[MeanChoice], judges: ValidationRows
+) -> ChosenComponent | None:
+    """Choose the density of the rows near each query, in the metric of a kernel found before.
+
+    It is judged beside the other components: what they say well it need not say. None where no
+    kernel has a metric.
+    """
+    rows = problem.rows
+    outputs = OpenOutputs(problem.spec, rows, problem.floor)
+    alpha = outputs.fixed.alpha or _FIRST_NEAR_NOISE / rows.total
+    near, best = problem.spec.settings.near, BestSoFar[tuple[DensityChoice, System]]()
+    kernels = [means[0].kernel, plain.choice.kernel]
+    for kernel in kernels[: 1 if kernels[0] == kernels[1] else 2]:
+        if has_metric(kernel, rows.X):
+            start = replace(plain.choice, kernel=kernel, alpha=alpha, dispensable=False)
+            judgements = problem.effort.near_judgements
+            found = _judged_on_all(problem, near, outputs, start, judgements, judges)
+            best.offer(found[0].loss, found)
+    if best.kept is None:
+        return None
+    chosen = _settled(problem, outputs, *best.kept)
+    full, light = chosen.parameters, chosen.light_parameters
+    return ChosenComponent(
+        NearestParameters(full.kernel, full.alpha, full.output),
+        NearestDensity(chosen.operator),
+        NearestParameters(light.kernel, light.alpha, light.output),
+        NearestDensity(chosen.light_operator),
+        chosen.choice.loss,
+    )
+
+
+def plain_component(chosen: ChosenOperator) -> ChosenComponent:
+    """Return a chosen operator as a component."""
+    return ChosenComponent(
+        chosen.parameters,
+        PlainDensity(chosen.operator),
+        chosen.light_parameters,
+        PlainDensity(chosen.light_operator),
+        chosen.choice.loss,
+    )
+
+
+def _chosen(
+    problem: Problem,
+    outputs: OpenOutputs,
+    starts: list[Start],
+    alpha: float,
+    factorisations: int,
+    rival: Array | None = None,
+) -> ChosenOperator:
+    """Learn the scales on some rows, then α and the output filter on all of them.
+
+    ``alpha`` is a first guess; the system of all rows is factored so many times at most.
+    """
+    rows, least, effort = outputs.rows, starts[0].least_length, problem.effort
+    length = max(0.5 * len(rows) ** (-1 / 6), float(least.max()), 1e-3)
+    search = DensitySearch(
+        rows,
+        problem.loss,
+        effort,
+        _leave(rows),
+        problem.spec.seed,
+        outputs.fixed,
+        rival,
+        problem.spec.n_jobs,
+    )
+    choice = search.best(starts, alpha, float(np.log(length)))
+    most = 1 if choice.dispensable else factorisations
+    if outputs.fixed.alpha is None:  # α falls at least with the number of rows
+        few = effort.race_rows if choice.dispensable else effort.last_rows
+        choice = replace(choice, alpha=choice.alpha * min(few / len(rows), 1.0))
+    judges = ValidationRows(problem.judged_rows(effort.last_rows))
+    found = _judged_on_all(problem, problem.unfactored, outputs, choice, most, judges)
+    return _settled(problem, outputs, *found)
+
+
+def _settled(
+    problem: Problem, outputs: OpenOutputs, choice: DensityChoice, system: System
+) -> ChosenOperator:
+    """Return the operator of all rows at a choice, above its floor and on nodes of its own."""
+    rows, chosen, effort = outputs.rows, outputs.above_floor(choice), problem.effort
+    side = outputs.final(chosen)
+    positivity = problem.spec.settings.positivity
+    operator = light = DensityOperator.solved(system, side, rows.Y, positivity)
+    if side.measure.n_nodes > effort.many_nodes:
+        measure = outputs.family(chosen.shape, effort.fine_nodes).measure
+        if measure.n_nodes < side.measure.n_nodes:
+            assert operator.training is not None
+            fewer = replace(side, measure=measure)
+            light = DensityOperator.by_weights(operator.training, fewer, positivity)
+    return ChosenOperator(chosen, operator, light)
+
+
+def _leave(rows: Rows) -> Leave:
+    """Return what is held out while scales are learnt: single rows, if most inputs repeat.
+
+    Where a few inputs repeat, their twins would reward scales that remember and do not generalise;
+    a nugget of repeated inputs is found on all rows.
+    """
+    return "row" if rows.share_repeated > _MOST_REPEAT else "group"
+
+
+def _judged_on_all(
+    problem: Problem,
+    unfactored: Unfactored,
+    outputs: OpenOutputs,
+    choice: DensityChoice,
+    judgements: int,
+    judges: ValidationRows,
+    *,
+    always: bool = False,
+) -> tuple[DensityChoice, System]:
+    """Return the choice with α and filter judged by held-out rows, all others in the fit.
+
+    α is searched where the choice comes from some of the rows, or ``always``.
+    """
+    rows, fixed, effort = outputs.rows, outputs.fixed, problem.effort
+    filters = FilterSearch(
+        rows,
+        judges.rows,
+        outputs.family(choice.shape, effort.fine_nodes),
+        problem.loss,
+        fixed,
+        judges.beside,
+        effort.filter_steps,
+        problem.spec.n_jobs,
+    )
+    of_kernel = lru_cache(maxsize=1)(lambda kernel: unfactored(kernel, rows))
+    best: BestSoFar[tuple[DensityChoice, System]] = BestSoFar()
+
+    def judge(kernel: Kernel, alpha: float) -> float:
+        system = of_kernel(kernel).factor(alpha)
+        start = choice if best.kept is None else best.kept[0]
+        found = filters.best(start, system.held_out_weights(judges.rows))
+        return best.offer(found.loss, (replace(found, kernel=kernel, alpha=alpha), system))
+
+    if fixed.alpha is None and (always or len(rows) > effort.last_rows):
+        search_alpha(partial(judge, choice.kernel), choice.alpha, judgements)
+    else:
+        judge(choice.kernel, choice.alpha)
+    if fixed.alpha is None and not choice.dispensable and problem.may_have_nugget(rows):
+        found = best.best()[0]
+        search_nugget(
+            lambda kernel, noise: judge(kernel, noise / rows.total),
+            found.kernel,
+            found.alpha * rows.total,
+            best.loss,
+        )
+    return best.best()

@@ -1,0 +1,194 @@
+"""What searches make small, as functions θ -> (value, gradient)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from kcdo.arrays import Array
+from kcdo.distributions import positive_density
+from kcdo.fitting.filters import OutputFamily
+from kcdo.fitting.losses import Loss, Scoring
+from kcdo.fitting.smoothing import Smoother
+from kcdo.kernels import FreeScales
+from kcdo.linalg import NotPositiveDefiniteError, symmetric_inverse
+from kcdo.parallel import ordered_map
+from kcdo.systems import Groups
+
+_CACHED_VALUES = 200_000
+_JITTER = 1e-10
+_REFUSED = 1e6  # the loss where the system cannot be factored: the line search turns back
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutLoss:
+    """L(θ), θ = (log scales of the input kernel, log α, log cut-off lengths, log α').
+
+    Parameters
+    ----------
+    smoother : callable
+        (log scales, α) -> smoother; one factorisation.
+    outputs : OutputFamily
+        Output sides to choose from.
+    Y : (N, d)
+        The outputs that the smoother smooths.
+    weights : (Q,)
+        Weights of the rows that it predicts.
+    loss : Loss
+        What is made small.
+    scored : (Q, d), optional
+        Outputs of the rows that it predicts, where these are not all.
+    beside : (Q,), optional
+        As in :class:`Scoring`.
+    """
+
+    smoother: Callable[[Array, float], Smoother]
+    outputs: OutputFamily
+    Y: Array
+    weights: Array
+    loss: Loss
+    scored: Array | None = None
+    beside: Array | None = None
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """Return L(θ) and its gradient."""
+        try:
+            values, pullback = self._held_out(theta)
+        except NotPositiveDefiniteError:
+            return _REFUSED, np.zeros(len(theta))
+        value, G = self.loss(self.scoring, values)
+        return value, pullback(G)
+
+    def at_outputs(self, theta: Array) -> Array:
+        """Return the held-out density of each row at its output, (Q,)."""
+        values, _ = self._held_out(theta)
+        density, _ = positive_density(values, self.outputs.measure.weights)
+        return self.scoring.at_outputs(density)
+
+    def _held_out(self, theta: Array) -> tuple[Array, Callable[[Array], Array]]:
+        """Return the signed held-out node values (Q, M), and the pullback dL/d(values) -> dL/dθ."""
+        log_scales, log_alpha, log_lengths, log_ridge = self.split(theta)
+        smoother = self.smoother(log_scales, float(np.exp(log_alpha)))
+        side = self.outputs.at(self.Y, log_lengths, log_ridge)
+        smoothed, smoother_pullback = smoother(side.embeddings)
+        values, filter_pullback = side.densities(smoothed)
+
+        def pullback(G: Array) -> Array:
+            back, through_filter = filter_pullback(G)
+            pulled = smoother_pullback(back)
+            lengths, ridge = side.slopes(through_filter, pulled.targets)
+            return np.concatenate([pulled.log_scales, [pulled.log_alpha], lengths, [ridge]])
+
+        return values, pullback
+
+    def split(self, theta: Array) -> tuple[Array, float, Array, float]:
+        """Return log scales, log α, log cut-off lengths and log α'."""
+        k = self.outputs.n_lengths
+        return theta[: -k - 2], float(theta[-k - 2]), theta[-k - 1 : -1], float(theta[-1])
+
+    @cached_property
+    def scoring(self) -> Scoring:
+        """Where the held-out densities are scored, whatever the parameters."""
+        Y = self.Y if self.scored is None else self.scored
+        outputs = self.outputs
+        return Scoring(outputs.measure, Y, self.weights, outputs.shape, self.beside)
+
+
+@dataclass(frozen=True, eq=False)
+class FilterLoss:
+    """L(log cut-off lengths, log α') of given held-out weights, for outputs shared among nodes.
+
+    Parameters
+    ----------
+    node_weights : (Q, M)
+        What each held-out density gives to each node.
+    outputs : OutputFamily
+        Output sides to choose from, on a grid.
+    scoring : Scoring
+        The rows that are predicted.
+    loss : Loss
+        What is made small.
+    n_jobs : int, optional
+        Threads; None: all cores.
+    """
+
+    node_weights: Array
+    outputs: OutputFamily
+    scoring: Scoring
+    loss: Loss
+    n_jobs: int | None = None
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """Return L(θ) and its gradient."""
+
+        def of_part(part: tuple[Array, Scoring, float]) -> Array:
+            node_weights, scoring, share = part
+            values, pullback = self.outputs.binned(theta[:-1], theta[-1]).densities(node_weights)
+            value, G = self.loss(scoring, values)
+            lengths, ridge = pullback(G)
+            return share * np.concatenate([[value], lengths, [ridge]])
+
+        total = sum(ordered_map(of_part, self._parts, self.n_jobs), np.zeros(len(theta) + 1))
+        return float(total[0]), total[1:]
+
+    @cached_property
+    def _parts(self) -> list[tuple[Array, Scoring, float]]:
+        """Rows that fit into the cache, with their share in the loss, if it is their mean."""
+        n, m = self.node_weights.shape
+        step = max(1, _CACHED_VALUES // m) if self.loss.by_rows else n
+        rows = [slice(start, start + step) for start in range(0, n, step)]
+        return [
+            (self.node_weights[r], self.scoring.part(r), float(self.scoring.share[r].sum()))
+            for r in rows
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalLikelihood:
+    """-log p(Y | X) / (N d), up to a constant, as a function of (log scales, log noise ratio).
+
+    The outputs are centred Gaussian processes with covariance s² (K + η I), s² of each output at
+    its best value. Rows of equal input enter once: with group means ȳ, counts n and the sum of
+    squares W within groups, the exponent is ȳᵀ(K + η/n)⁻¹ȳ + W/η and the determinant gains
+    (N - n_groups) log η.
+
+    Parameters
+    ----------
+    scales : FreeScales
+        Open scales of the kernel.
+    groups : Groups
+        Inputs with weights.
+    Y : (N, d)
+        Centred outputs.
+    """
+
+    scales: FreeScales
+    groups: Groups
+    Y: Array
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """Return the loss and its gradient; 0 where no output varies."""
+        if not self.Y.shape[1]:
+            return 0.0, np.zeros(len(theta))
+        g, noise = self.groups, float(np.exp(theta[-1]))
+        matrix, gram_pullback = self.scales.gram(theta[:-1], g.points)
+        ridge = noise / g.totals
+        np.einsum("ii->i", matrix)[:] += ridge + _JITTER
+        try:
+            inverse, log_det = symmetric_inverse(matrix)
+        except NotPositiveDefiniteError:
+            return _REFUSED, np.zeros(len(theta))
+        means = g.means(self.Y)
+        within = g.weights @ (self.Y - means[g.member_of]) ** 2
+        solved = inverse @ means
+        total, d = float(g.weights.sum()), self.Y.shape[1]
+        variance = (np.sum(means * solved, axis=0) + within / noise) / total
+        extra = total - len(ridge)
+        value = 0.5 * total * np.sum(np.log(variance))
+        value += 0.5 * d * (log_det + extra * np.log(noise))
+        system = 0.5 * (d * inverse - (solved / variance) @ solved.T)
+        noise_slope = float(system.diagonal() @ ridge) + 0.5 * d * extra
+        noise_slope -= 0.5 * float(np.sum(within / variance)) / noise
+        gradient = np.append(gram_pullback(system), noise_slope)
+        return float(value) / (total * d), gradient / (total * d)

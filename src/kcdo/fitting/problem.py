@@ -1,0 +1,179 @@
+"""One fit that chooses: its rows, what the user fixed, and which rows learn and which judge."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.arrays import Array
+from kcdo.components import Combination, Component, ComponentParameters, Effort
+from kcdo.errors import DiscreteOutputWarning
+from kcdo.fitting.families import families
+from kcdo.fitting.losses import BalancedScore, LogScore, Loss
+from kcdo.fitting.spec import ModelSpec
+from kcdo.kernels import Kernel, Nugget, leaves, warped, weighted_mean_sd
+from kcdo.measures import UniformBox
+from kcdo.rows import Rows, sampled
+from kcdo.systems import Factorable
+
+Unfactored = Callable[[Kernel, Rows], Factorable]
+
+_FEW_VALUES = 200
+ONLY_PLAIN = Combination(plain=1.0, location_scale=0.0, residual_tail=0.0, marginal_tail=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenComponent:
+    """A component whose parameters were chosen, fitted to all rows.
+
+    The light ones have fewer output nodes: enough to find weights by.
+    """
+
+    parameters: ComponentParameters
+    component: Component
+    light_parameters: ComponentParameters
+    light_component: Component
+    loss: float
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The rows and what the user asked for.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+        What the user fixed.
+    rows : Rows
+        All rows.
+    floor : (d,)
+        Least scale of each output, 0 where it is not discrete.
+    warped_kernel : Kernel
+        The input kernel with long tails of inputs drawn in; the kernel itself where none are long.
+    allows_nugget : bool
+        Whether kernels may know inputs that come back from themselves.
+    """
+
+    spec: ModelSpec
+    rows: Rows
+    floor: Array
+    warped_kernel: Kernel
+    allows_nugget: bool = True
+
+    @classmethod
+    def of(cls, spec: ModelSpec, rows: Rows, *, allows_nugget: bool = True) -> "Problem":
+        """Look at rows: which outputs are discrete, which inputs have long tails."""
+        if not spec.may_combine:
+            spec = replace(spec, combination=ONLY_PLAIN)
+        floor = discrete_floor(rows.Y)
+        return cls(spec, rows, floor, warped(spec.kernel_x, rows.X), allows_nugget)
+
+    @property
+    def learns(self) -> bool:
+        """Whether there is anything to learn: not from a handful of rows or constant outputs."""
+        varies = np.all(np.ptp(self.rows.Y, axis=0) > 0)
+        return bool(len(self.rows) >= self.effort.fewest_rows and varies)
+
+    @property
+    def effort(self) -> Effort:
+        """How much work the searches may do."""
+        return self.spec.settings.effort
+
+    @property
+    def loss(self) -> Loss:
+        """The held-out loss that chooses: log score, and CRPS where it is defined."""
+        on_grid = isinstance(self.spec.reference, UniformBox | None)
+        return BalancedScore() if self.rows.Y.shape[1] == 1 and on_grid else LogScore()
+
+    @property
+    def every_input(self) -> bool:
+        """Whether the ridge systems know every input, not some centres alone."""
+        return self.spec.settings.solver.every_input
+
+    def unfactored(self, kernel: Kernel, rows: Rows) -> Factorable:
+        """Return rows with an input kernel, to be factored for any α."""
+        return self.spec.settings.unfactored(kernel, rows)
+
+    def may_have_nugget(self, rows: Rows) -> bool:
+        """Whether inputs come back, so that a kernel may know them from themselves.
+
+        Not if it is to see some of the columns only.
+        """
+        if not self.allows_nugget or not self.every_input or rows.X.dtype == object:
+            return False
+        p, kernel = rows.X.shape[1], self.spec.kernel_x
+        seen = {column for _, columns in leaves(kernel, range(p)) for column in columns}
+        return len(seen) == p and not isinstance(kernel, Nugget) and rows.share_repeated > 0
+
+    @cached_property
+    def templates(self) -> list[list[Kernel]]:
+        """The kernel families as the user left them open, and with long tails drawn in."""
+        kernel = self.spec.kernel_x
+        both = [kernel] if self.warped_kernel == kernel else [kernel, self.warped_kernel]
+        return [families(each) for each in both]
+
+    def variants(self, template: Kernel) -> list[Kernel]:
+        """Return a template, and the one that differs from it in drawing in long tails, if any."""
+        places = [each.index(template) for each in self.templates if template in each]
+        others = [each[place] for place in places for each in self.templates]
+        return [template, *(other for other in others if other != template)]
+
+    @property
+    def least_noise(self) -> float:
+        """Least noise ratio of a conditional mean: that of the floor of discrete outputs."""
+        _, sd = weighted_mean_sd(self.rows.Y, self.rows.weights)
+        return float(np.min(self.floor / sd)) ** 2
+
+    def learning_rows(self) -> Rows:
+        """Return the rows on which scales are learnt."""
+        return self.rows.sample(self.effort.rows, self.spec.seed)
+
+    def judged_rows(self, most: int) -> NDArray[np.integer]:
+        """Return the rows whose held-out loss judges the fit to all rows: all up to ``most``.
+
+        Of more rows as many as cost little: the loss of few of them is noisy.
+        """
+        n, effort = len(self.rows), self.effort
+        if n <= most:
+            return np.arange(n)
+        count = max(effort.held_out, min(int(effort.judged_entries / n), most))
+        return sampled(n, count, self.spec.seed + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class ValidationRows:
+    """Rows by whose held-out loss a fit to all rows is judged.
+
+    ``beside`` (n,) are the held-out densities of the other components at the outputs of these rows,
+    where a component is judged in a mixture with them.
+    """
+
+    rows: NDArray[np.integer]
+    beside: Array | None = None
+
+
+def discrete_floor(Y: Array) -> Array:
+    """Return gap/√12 for each output whose values repeat, 0 for the others, (d,).
+
+    The density of a discrete output grows without limit as its kernel narrows; the sd of a value
+    rounded to multiples of a gap is where that stops meaning anything. Warns where the output is
+    plainly discrete.
+    """
+    floors = np.zeros(Y.shape[1])
+    for i, column in enumerate(Y.T):
+        values, counts = np.unique(column, return_counts=True)
+        if len(values) < 2 or counts[counts > 1].sum() < 0.5 * len(column):
+            continue
+        floors[i] = float(np.diff(values).min()) / np.sqrt(12.0)
+        if len(values) < _FEW_VALUES and len(values) < 0.1 * len(column):
+            warnings.warn(
+                f"output {i} has only {len(values)} distinct values: its density is blurred by "
+                f"{floors[i]:.3g} (gap/√12), and its log score means little. Compare models by "
+                "the CRPS.",
+                DiscreteOutputWarning,
+                stacklevel=2,
+            )
+    return floors

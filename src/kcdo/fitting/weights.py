@@ -1,0 +1,83 @@
+"""Weights of the components of a mixture, by held-out log score and CRPS."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from kcdo.arrays import Array
+from kcdo.components import Combination
+from kcdo.distributions import Batch
+
+_ROWS_AT_A_TIME = 128
+
+
+def combined_weights(
+    held_out: dict[str, Batch], Y: Array, row_weights: Array, combination: Combination
+) -> dict[str, float]:
+    """Return weights of small held-out log score and CRPS, with the user's kept.
+
+    What is made small is -mean log p + log(mean CRPS), the CRPS for one output only: both change
+    by a constant when the unit does. Every open component is given one row of its own beside the
+    data: a weight of exactly 0 would leave an output that only this component foresees without a
+    density.
+    """
+    names = list(held_out)
+    fixed = {name: combination.fixed[name] for name in names if name in combination.fixed}
+    free = np.array([name not in fixed for name in names])
+    if not free.any():
+        total = sum(fixed.values())
+        return {name: weight / total for name, weight in fixed.items()}
+    table = np.column_stack([batch.pdf_pairs(Y) for batch in held_out.values()])
+    share = row_weights / row_weights.sum()
+    crps = _pairwise_crps(list(held_out.values()), Y[:, 0], share) if Y.shape[1] == 1 else None
+    given = np.array([fixed.get(name, 0.0) for name in names])
+    weights = _least_loss(table, share, crps, given, free)
+    n = float(row_weights.sum())
+    left, k = 1.0 - given.sum(), int(free.sum())
+    weights[free] = left * (weights[free] / left * n + 1.0) / (n + k) if left > 0 else 0.0
+    return dict(zip(names, weights.tolist(), strict=True))
+
+
+def _least_loss(
+    table: Array, share: Array, crps: Array | None, given: Array, free: NDArray[np.bool_]
+) -> Array:
+    """Return the weights of least loss; the free ones are a softmax of the search's vector."""
+    left = 1.0 - given.sum()
+
+    def weights_of(logits: Array) -> Array:
+        weights = given.copy()
+        powers = np.exp(logits - logits.max())
+        weights[free] = left * powers / powers.sum()
+        return weights
+
+    def loss(logits: Array) -> tuple[float, Array]:
+        weights = weights_of(logits)
+        density = np.maximum(table @ weights, 1e-300)
+        value = -float(share @ np.log(density))
+        slope = -(share / density) @ table
+        if crps is not None:
+            mean = float(weights @ crps @ weights)
+            value += np.log(mean)
+            slope = slope + 2.0 * (crps @ weights) / mean
+        part = weights[free]
+        return value, part * slope[free] - part * (part @ slope[free]) / max(left, 1e-300)
+
+    start = np.zeros(int(free.sum()))
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(-30.0, 30.0)] * len(start))
+    return weights_of(found.x)
+
+
+def _pairwise_crps(batches: list[Batch], y: Array, share: Array) -> Array:
+    """Return the mean of ∫ (F_k - 1)(F_l - 1) dt, (k, k): the CRPS of a mixture is its form."""
+    total = np.zeros((len(batches), len(batches)))
+    for start in range(0, len(y), _ROWS_AT_A_TIME):
+        rows = np.arange(start, min(start + _ROWS_AT_A_TIME, len(y)))
+        parts = [batch.take(rows) for batch in batches]
+        knots = np.hstack([y[rows, None], *(part.knots() for part in parts)])
+        knots.sort(axis=1)
+        middle = 0.5 * (knots[:, 1:] + knots[:, :-1])
+        step = np.diff(knots, axis=1) * share[rows, None]
+        above = middle >= y[rows, None]
+        excess = [part.cdf_each(middle[:, :, None]) - above for part in parts]
+        total += [[float(np.sum(a * b * step)) for b in excess] for a in excess]
+    return total

@@ -1,0 +1,140 @@
+"""The model with the data of a report, and the rows that its numbers are measured on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.arrays import Array
+from kcdo.errors import InvalidInputError
+from kcdo.metrics.importance import shuffled_importances
+from kcdo.reports.columns import (
+    Column,
+    FittedModel,
+    complete_rows,
+    input_columns,
+    output_columns,
+)
+from kcdo.tables import table_like
+
+
+@dataclass(frozen=True)
+class MeasuredRows:
+    """Which rows numbers are measured on: held out, training, or given without saying which."""
+
+    kind: Literal["held-out", "training", "given"]
+    n: int
+    text: str  # a sentence or two
+
+    @property
+    def short(self) -> str:
+        """The rows in three words."""
+        return f"{self.n:,} {self.kind} row{'' if self.n == 1 else 's'}"
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """The model with the data of a report: as given, and the rows without missing values."""
+
+    model: FittedModel
+    X: Any
+    flat: bool  # outputs are a vector
+    given_inputs: list[Column]
+    given_outputs: list[Column]
+    inputs: list[Column]
+    outputs: list[Column]
+
+    @classmethod
+    def of(cls, model: FittedModel, X: Any, Y: Any, output_names: Sequence[str] | None) -> Self:
+        """Check the data against the model, and find the rows without missing values."""
+        inputs = input_columns(X, model)
+        flat, d = _output_shape(model, X, inputs)
+        outputs = output_columns(Y, output_names, d)
+        if Y is None:
+            rows = complete_rows(inputs)
+            return cls(model, X, flat, inputs, outputs, [c.take(rows) for c in inputs], outputs)
+        n, m = len(inputs[0].values), len(outputs[0].values)
+        if n != m:
+            raise InvalidInputError(f"X and Y have inconsistent numbers of rows: {n} and {m}.")
+        rows = complete_rows([*inputs, *outputs])
+        if not len(rows):
+            raise InvalidInputError("no row of X and Y is without missing values.")
+        used = [[c.take(rows) for c in columns] for columns in (inputs, outputs)]
+        return cls(model, X, flat, inputs, outputs, *used)
+
+    @property
+    def n_given(self) -> int:
+        """Number of rows given."""
+        return len(self.given_inputs[0].values)
+
+    @property
+    def n_used(self) -> int:
+        """Number of rows without missing values."""
+        return len(self.inputs[0].values)
+
+    @property
+    def n_fitted(self) -> int:
+        """Number of rows that the model was fitted to."""
+        return int(self.model.report_.n_samples)
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether the outputs of the rows are known."""
+        return bool(len(self.outputs[0].values))
+
+    def some_rows(self, most: int) -> NDArray[np.integer]:
+        """Return all rows that can be used, or that many drawn at random, in their order."""
+        return np.sort(np.random.default_rng(0).permutation(self.n_used)[:most])
+
+    def table(self, rows: NDArray[np.integer] | slice = slice(None)) -> Any:
+        """Return inputs as the model takes them."""
+        return table_like(self.X, [column.values[rows] for column in self.inputs])
+
+    def measured(self, n: int, held_out: bool | None) -> MeasuredRows:
+        """Say which rows numbers are measured on, of which n were drawn."""
+        kind, text = _which_rows(self.n_given, self.n_fitted, held_out)
+        if self.n_used < self.n_given:
+            left_out = self.n_given - self.n_used
+            text += f" {left_out:,} of them have missing or infinite values and were left out."
+        if n < self.n_used:
+            text += f" The scores are of {n:,} rows drawn at random from them."
+        return MeasuredRows(kind, n, text)
+
+    def importances(self, held_out: bool | None) -> tuple[Array, str]:
+        """Return how much each input matters, and the rows it was measured on."""
+        stored = getattr(self.model.report_, "importances", None)  # of selection="auto"
+        if stored:
+            return np.array(list(stored.values())), "training rows"
+        found = shuffled_importances(self.model.conditional, self.table())
+        kind, _ = _which_rows(self.n_given, self.n_fitted, held_out)
+        return found, f"{kind} rows"
+
+
+def _which_rows(
+    n_given: int, n_fitted: int, held_out: bool | None
+) -> tuple[Literal["held-out", "training", "given"], str]:
+    """Return what the rows are, and a sentence about them."""
+    if held_out:
+        return "held-out", f"Measured on {n_given:,} rows that the model was not fitted to."
+    if held_out is False or n_given == n_fitted:
+        guess = "" if held_out is False else " (exactly as many rows were fitted)"
+        return "training", (
+            f"Measured on the {n_given:,} rows that the model was fitted to{guess}: new rows will "
+            "score worse."
+        )
+    return "given", (
+        f"Measured on {n_given:,} rows; the model was fitted to {n_fitted:,}. The report was not "
+        "told whether these were held out; if they were fitted, new rows will score worse."
+    )
+
+
+def _output_shape(model: FittedModel, X: Any, inputs: Sequence[Column]) -> tuple[bool, int]:
+    """Return whether the outputs are a vector, and how many there are."""
+    complete = complete_rows(inputs)
+    if not len(complete):
+        raise InvalidInputError("no row of X is without missing values: nothing can be shown.")
+    first = table_like(X, [column.values[complete[:1]] for column in inputs])
+    mean = model.conditional(first).mean()
+    return mean.ndim == 1, 1 if mean.ndim == 1 else mean.shape[1]

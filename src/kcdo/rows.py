@@ -1,0 +1,76 @@
+"""The rows of a fit: some of them at random, folds of them, and what repeats among them."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.arrays import Array
+from kcdo.systems import Groups
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Inputs, outputs (N, d) and weights of some rows."""
+
+    X: NDArray
+    Y: Array
+    weights: Array
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights."""
+        return float(self.weights.sum())
+
+    def take(self, rows: NDArray[np.integer]) -> "Rows":
+        """Return some of the rows."""
+        return Rows(self.X[rows], self.Y[rows], self.weights[rows])
+
+    def sample(self, most: int, seed: int) -> "Rows":
+        """Return at most so many rows at random."""
+        return self if len(self) <= most else self.take(self.sampled(most, seed))
+
+    def sampled(self, most: int, seed: int) -> NDArray[np.integer]:
+        """Return the places of the rows of a :meth:`sample`."""
+        return sampled(len(self), most, seed)
+
+    @cached_property
+    def share_repeated(self) -> float:
+        """Share of the rows that have others of the same input."""
+        member = Groups.of(self.X).member_of
+        return float(np.mean(np.bincount(member)[member] > 1))
+
+    def of_effective_weight(self) -> "Rows":
+        """Return the rows with weights that sum to the number of equal rows they amount to.
+
+        A row of weight 3 stays one row: held out, it goes as a whole, as its copies foretell it.
+        """
+        return replace(self, weights=self.weights * (self.weights.sum() / np.sum(self.weights**2)))
+
+    def with_outputs(self, Y: Array) -> "Rows":
+        """Return the rows with other outputs."""
+        return replace(self, Y=Y)
+
+    def centred(self) -> Array:
+        """Return the outputs less their mean: a ridge shrinks towards 0."""
+        return self.Y - np.average(self.Y, axis=0, weights=self.weights)
+
+
+def sampled(n: int, most: int, seed: int) -> NDArray[np.integer]:
+    """Return at most so many of n places at random, sorted; all of them where they are few."""
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+
+
+def fold_numbers(n: int, folds: int, seed: int) -> NDArray[np.integer]:
+    """Return the fold of each of n rows, (n,): folds of equal size, at random.
+
+    >>> np.bincount(fold_numbers(7, 3, seed=0))
+    array([3, 2, 2])
+    """
+    return np.random.default_rng(seed).permutation(n) % folds

@@ -1,0 +1,198 @@
+"""Location and scale: held-out residuals against refits, scales that follow the noise."""
+
+import numpy as np
+import pytest
+
+from kcdo.components import Effort, LocationParameters, Settings, fit_map, log_squares
+from kcdo.components.location_scale import _believed_share
+from kcdo.kernels import Gaussian, Matern
+from kcdo.rows import Rows
+from kcdo.systems import ExactRows, Groups, WhitenedSums
+
+KERNEL = Matern((1.0, 2.0), smoothness=2.5)
+NOISE = 0.15
+
+
+def data(n=40, seed=0, repeats=False):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n, 2))
+    if repeats:
+        X[5:9] = X[0]
+        X[20] = X[21]
+    Y = np.column_stack([np.sin(X[:, 0]), X[:, 0] * X[:, 1]]) + 0.3 * rng.normal(size=(n, 2))
+    for array in (X, Y):
+        array.setflags(write=False)
+    return X, Y
+
+
+def fit(X, Y, weights=None, parameters=None, floor=0.0, system=None, effort=None):
+    weights = np.ones(len(X)) if weights is None else weights
+    parameters = parameters or LocationParameters(KERNEL, NOISE)
+    if system is None:
+        alpha = parameters.noise / weights.sum()
+        system = ExactRows(parameters.kernel, Groups.of(X, weights)).factor(alpha)
+    settings = Settings(effort=effort or Effort())
+    floors = np.full(Y.shape[1], floor)
+    return fit_map(parameters, system, Rows(X, Y, weights), floors, settings)
+
+
+def refitted(X, Y, i):
+    """Predict row i and its variance ratio from the other rows, as a Gaussian process."""
+    others = np.arange(len(X)) != i
+    A = KERNEL(X[others]) + NOISE * np.eye(len(X) - 1)
+    k = KERNEL(X[others], X[i : i + 1])
+    centre = Y.mean(axis=0)
+    mean = centre + k.T @ np.linalg.solve(A, Y[others] - centre)
+    return mean[0], 1.0 + NOISE - (k.T @ np.linalg.solve(A, k))[0, 0]
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_residuals_are_those_of_a_refit(repeats):
+    X, Y = data(repeats=repeats)
+    model, residuals = fit(X, Y)
+    means, ratios = zip(*(refitted(X, Y, i) for i in range(len(X))), strict=True)
+    np.testing.assert_allclose(residuals.location, means, rtol=1e-6, atol=1e-8)
+    # the scale is the predictive sd, times one factor for each output
+    factors = residuals.scale / np.sqrt(ratios)[:, None]
+    np.testing.assert_allclose(factors, np.broadcast_to(factors[0], factors.shape), rtol=1e-6)
+    expected = (Y - residuals.location) / residuals.scale
+    np.testing.assert_allclose(residuals.values, expected, rtol=1e-9)
+    np.testing.assert_allclose(np.mean(residuals.values**2, axis=0), 1.0, rtol=1e-9)
+    assert model.log_noise is None
+
+
+def test_queries_get_the_predictive_mean_and_sd():
+    X, Y = data()
+    model, _ = fit(X, Y)
+    Xq = np.array([[0.1, 0.2], [5.0, 5.0]])
+    location, scale = model(Xq)
+    A, k = KERNEL(X) + NOISE * np.eye(40), KERNEL(X, Xq)
+    centre = Y.mean(axis=0)
+    np.testing.assert_allclose(
+        location, centre + k.T @ np.linalg.solve(A, Y - centre), rtol=1e-6, atol=1e-8
+    )
+    ratio = 1.0 + NOISE - np.sum(k * np.linalg.solve(A, k), axis=0)
+    variance = ratio[:, None] * model.spread.signal * model.factor**2
+    np.testing.assert_allclose(scale**2, variance, rtol=1e-6)
+    assert np.all(scale[1] > 2.0 * scale[0])  # far from all rows
+
+
+def test_noise_is_estimated_from_held_out_errors():
+    """Of a Gaussian process with known noise, the scale is about the noise where rows are many."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-2, 2, (300, 1))
+    Y = np.sin(X) + 0.2 * rng.normal(size=(300, 1))
+    parameters = LocationParameters(Gaussian(1.0), 0.04)
+    model, residuals = fit(X, Y, parameters=parameters)
+    location, scale = model(np.linspace(-1.8, 1.8, 9)[:, None])
+    np.testing.assert_allclose(scale, 0.2, rtol=0.15)
+    np.testing.assert_allclose(location[:, 0], np.sin(np.linspace(-1.8, 1.8, 9)), atol=0.1)
+    assert np.mean(np.abs(residuals.values) < 1.0) == pytest.approx(0.68, abs=0.06)
+
+
+def test_the_scale_follows_noise_that_varies():
+    rng = np.random.default_rng(2)
+    X = rng.uniform(0, 3, (300, 1))
+    Y = np.sin(X) + np.exp(X - 2.5) * rng.normal(size=(300, 1))
+    even = LocationParameters(Gaussian(1.0), 0.3)
+    varying = LocationParameters(Gaussian(1.0), 0.3, Gaussian(1.5), 1.0)
+    queries = np.array([[0.5], [1.5], [2.5]])
+    flat = fit(X, Y, parameters=even)[0](queries)[1][:, 0]
+    model, residuals = fit(X, Y, parameters=varying)
+    followed = model(queries)[1][:, 0]
+    assert flat[2] / flat[0] < 1.2
+    assert followed[2] / followed[0] > 4.0  # truth: e² = 7.4
+    spread = [residuals.values[np.abs(X[:, 0] - x) < 0.5].std() for x in (0.5, 2.5)]
+    assert spread[1] / spread[0] == pytest.approx(1.0, abs=0.35)
+
+
+def test_varying_noise_is_held_out_too(monkeypatch):
+    """The factor of a row's noise is regressed on the other rows."""
+    monkeypatch.setattr("kcdo.components.location_scale._SHARES", (1.0,))
+    X, Y = data(30)
+    kernel, noise = Gaussian((1.0, 1.5)), 0.7
+    even_model, even = fit(X, Y)
+    _, varying = fit(X, Y, parameters=LocationParameters(KERNEL, NOISE, kernel, noise))
+    variance = even.scale**2 / even_model.factor**2
+    logs = log_squares((Y - even.location) ** 2 / variance)
+    centre = logs.mean(axis=0)
+    ratios = []
+    for i in range(30):
+        others = np.arange(30) != i
+        A = kernel(X[others]) + noise * np.eye(29)
+        w = np.linalg.solve(A, kernel(X[others], X[i : i + 1]))[:, 0]
+        expected = np.exp(centre + w @ (logs[others] - centre))
+        ratios.append(varying.scale[i] ** 2 / variance[i] / expected)
+    np.testing.assert_allclose(ratios, np.tile(ratios[0], (30, 1)), rtol=1e-6)  # one factor
+
+
+@pytest.mark.parametrize(("steepness", "share"), [(0.0, 0.0), (1.0, 1.0)])
+def test_varying_noise_is_believed_as_far_as_the_residuals_vary(steepness, share):
+    rng = np.random.default_rng(5)
+    logs = rng.normal(size=(400, 2))
+    squared = np.exp(steepness * logs) * rng.normal(size=(400, 2)) ** 2
+    squared[0] = 1e6  # one outlier does not decide
+    found = _believed_share(logs, squared, np.ones(400), 3)
+    np.testing.assert_allclose(found, share, atol=0.25)
+
+
+def test_a_gain_of_chance_is_not_believed():
+    """Noise that hardly varies gains a little: less than the scales it took to find it."""
+    rng = np.random.default_rng(6)
+    logs = 0.2 * rng.normal(size=(400, 1))
+    squared = np.exp(logs) * rng.normal(size=(400, 1)) ** 2
+    assert _believed_share(logs, squared, np.ones(400), 0)[0] > 0.0
+    assert _believed_share(logs, squared, np.ones(400), 11)[0] == 0.0
+    assert _believed_share(logs, squared, np.full(400, 30.0), 11)[0] > 0.0  # of many rows it is
+
+
+def test_a_floor_of_the_scale():
+    X, Y = data()
+    model, residuals = fit(X, Y, floor=2.0)
+    free, _ = fit(X, Y)
+    np.testing.assert_allclose(model(X)[1] ** 2, free(X)[1] ** 2 + 4.0, rtol=1e-9)
+    assert residuals.scale.min() >= 2.0
+
+
+def test_one_outlier_does_not_set_the_factor():
+    X, Y = data(60)
+    wild = Y.copy()
+    wild[0] += 1e4
+    scale = fit(X, wild)[0](X[30:])[1]
+    # noise and signal grow with the squares, the factor takes most of it back
+    assert np.all(scale < 1e4 / 5)
+
+
+def test_counts_are_repeated_rows():
+    X, Y = data()
+    times = np.random.default_rng(3).integers(1, 4, 40)
+    counted, _ = fit(X, Y, times.astype(float))
+    copied, _ = fit(np.repeat(X, times, axis=0), np.repeat(Y, times, axis=0))
+    for one, other in zip(counted(X), copied(X), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_a_low_rank_location():
+    X, Y = data()
+    low_rank = WhitenedSums.of_rows(KERNEL, X, X, np.ones(40)).factor(NOISE / 40)
+    one, exact = fit(X, Y, system=low_rank), fit(X, Y)
+    for found, expected in zip(one[0](X), exact[0](X), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(one[1].values, exact[1].values, rtol=1e-4, atol=1e-6)
+
+
+def test_of_many_rows_variances_and_noise_come_from_some():
+    X, Y = data(200)
+    parameters = LocationParameters(KERNEL, NOISE, Gaussian((2.0, 2.0)), 1.0)
+    whole, residuals = fit(X, Y, parameters=parameters)
+    some = Effort(spread_rows=120, noise_rows=120)
+    part, fewer = fit(X, Y, parameters=parameters, effort=some)
+    assert part.spread.centres.n_centres == part.log_noise.centres.n_centres == 120
+    np.testing.assert_allclose(part(X)[0], whole(X)[0])
+    assert np.median(part(X)[1] / whole(X)[1]) == pytest.approx(1.0, abs=0.1)
+    assert np.corrcoef(fewer.values[:, 0], residuals.values[:, 0])[0, 1] > 0.98
+
+
+def test_logarithms_of_squares_are_finite():
+    assert np.isfinite(log_squares(np.array([0.0, 1e-300]))).all()
+    assert log_squares(np.array([4.0]))[0] == pytest.approx(np.log(4.0), abs=1e-4)

@@ -1,0 +1,78 @@
+"""Importance of inputs: one definition for arrays and frames, fits and reports."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import kcdo
+from kcdo.errors import InvalidInputError
+from kcdo.metrics import importances
+
+
+def test_they_are_the_divergence_of_gaussians_when_a_column_is_shuffled():
+    """A model whose mean and spread are known: the formula, written out once more."""
+
+    class Known:
+        def __init__(self, X):
+            self.X = np.asarray(X)
+
+        def mean(self):
+            return 3 * self.X[:, 0]
+
+        def cov(self):
+            return np.exp(2 * self.X[:, 1])[:, None, None]
+
+    class Model:
+        conditional = Known
+
+    X = np.random.default_rng(1).uniform(-1, 1, (50, 3))
+    found = importances(Model(), X)
+    assert list(found) == ["x0", "x1", "x2"]
+    rng = np.random.default_rng(0)
+    rows = X[rng.integers(50, size=200)]
+    other = rows[rng.permutation(200)]
+    mean = 0.5 * np.mean((3 * rows[:, 0] - 3 * other[:, 0]) ** 2 * np.exp(-2 * rows[:, 1]))
+    spread = 0.5 * np.mean((rows[:, 1] - other[:, 1]) ** 2)
+    assert found["x0"] == pytest.approx(1 - np.exp(-mean))
+    assert found["x1"] == pytest.approx(1 - np.exp(-spread))
+    assert found["x2"] == 0.0
+
+
+def test_inputs_that_move_only_the_spread_are_found():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (400, 2))
+    y = (0.1 + 2 * X[:, 1]) * rng.standard_normal(400)
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, y)
+    found = importances(model, X)
+    assert found["x1"] > 5 * found["x0"]
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_frames_and_categories(make):
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["a", "b"], 120)
+    X = make({"size": rng.uniform(0, 1, 120), "kind": kind.tolist()})
+    kernel = kcdo.Gaussian().on("size") * kcdo.Categorical().on("kind")
+    y = (kind == "a") + 0.1 * rng.standard_normal(120)
+    model = kcdo.ConditionalDensityOperator(kernel, selection="heuristic").fit(X, y)
+    found = importances(model, X)
+    assert list(found) == ["size", "kind"]
+    assert found["kind"] > 0.5 > found["size"]
+
+
+@pytest.mark.parametrize("support", [None, (0.0, None)])
+def test_an_automatic_fit_reports_them_of_its_training_rows(support):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.uniform(-1, 1, 40), "b": rng.uniform(-1, 1, 40)})
+    y = np.exp(X["a"] + 0.2 * rng.standard_normal(40))
+    model = kcdo.ConditionalDensityOperator(support=support).fit(X, y)
+    assert model.report_.importances == pytest.approx(importances(model, X))
+
+
+def test_no_rows():
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(
+        np.ones((9, 2)), np.arange(9)
+    )
+    with pytest.raises(InvalidInputError, match="importances need rows of inputs; there are none"):
+        importances(model, np.empty((0, 2)))
