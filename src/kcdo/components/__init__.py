@@ -35,11 +35,17 @@ from kcdo.components.smoothed import (
     Smoother,
 )
 from kcdo.components.tails import MarginalTail, MarginalTailParameters, student_tail
-from kcdo.components.univariate import Univariate, UnivariateParameters, continuous_rows
+from kcdo.components.univariate import (
+    AtomParameters,
+    Univariate,
+    UnivariateParameters,
+    continuous_rows,
+)
 
 __all__ = [
     "EVERY",
     "NAMES",
+    "AtomParameters",
     "AtomShares",
     "Atoms",
     "Bandwidths",

@@ -33,6 +33,10 @@ class Component(Protocol):
         """Whether it answers uncertain inputs by itself; else it is asked at points of them."""
 
     @property
+    def exact_held_out(self) -> bool:
+        """Whether held-out distributions are those of a fit without the row."""
+
+    @property
     def dim(self) -> int:
         """Number of outputs d."""
 

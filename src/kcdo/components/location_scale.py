@@ -139,6 +139,7 @@ class LocationScale:
 
     names = ("location_scale", "residual_tail", "normal")
     linear = False
+    exact_held_out = False
 
     @property
     def dim(self) -> int:

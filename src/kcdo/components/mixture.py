@@ -41,6 +41,10 @@ class Combination:
     normal : float, optional
         A normal distribution about the location: the shape of residuals that few rows do not
         tell from it. None, with a location-scale weight that is given: 0.
+    smoothed : float, optional
+        Rows that are like the query, by a learnt metric and by their predictions, smoothed with
+        many bandwidths; for one output. None, with a plain or location-scale weight that is
+        given: 0.
 
     Examples
     --------
@@ -54,6 +58,7 @@ class Combination:
     marginal_tail: float | None = None
     nearest: float | None = None
     normal: float | None = None
+    smoothed: float | None = None
 
     def __post_init__(self) -> None:
         values = list(self.fixed.values())
@@ -72,15 +77,19 @@ class Combination:
 
     def leaves_open(self, name: str) -> bool:
         """Whether the weight of a component is left to the held-out scores."""
-        companion = _COMPANIONS.get(name, name)
-        return getattr(self, name) is None and getattr(self, companion) is None
+        companions = _COMPANIONS.get(name, ())
+        return all(getattr(self, each) is None for each in (name, *companions))
 
     def wants(self, name: str) -> bool:
         """Whether a component may have a weight above 0."""
         return bool(getattr(self, name)) or self.leaves_open(name)
 
 
-_COMPANIONS = {"nearest": "plain", "normal": "location_scale"}
+_COMPANIONS = {
+    "nearest": ("plain",),
+    "normal": ("location_scale",),
+    "smoothed": ("plain", "location_scale"),
+}
 NAMES = tuple(f.name for f in fields(Combination))
 
 

@@ -22,8 +22,7 @@ from scipy.special import ndtr
 from kcdo.arrays import Array
 from kcdo.components.location_scale import Regression
 from kcdo.components.settings import Settings
-from kcdo.components.tails import student_tail
-from kcdo.distributions import AffineBatch, Batch, GridLayout, NodeBatch, StudentTail
+from kcdo.distributions import AffineBatch, Batch, GridLayout, MixtureBatch, NodeBatch
 from kcdo.kernels import FeatureMap, Kernel, metric_coordinates, weighted_median
 from kcdo.measures import Grid
 from kcdo.rows import Rows
@@ -188,7 +187,7 @@ class SmoothedParameters:
         Noise ratio of the location.
     smoothers : tuple of Smoother
     shares : (S,)
-        Weights of the smoothers; those of each kind sum to 1.
+        Weights of the smoothers, of sum 1.
     spread : Bandwidths
         Of the noise that varies with x.
     """
@@ -257,11 +256,7 @@ class Location:
 
 @dataclass(frozen=True, eq=False)
 class SmoothedRows:
-    """Densities of near rows about the location, as they are, and simple shapes about it.
-
-    "location_scale" smooths residuals, "nearest" outputs, "residual_tail" and "normal" are a
-    Student t and a normal distribution about the location.
-    """
+    """Densities of near rows: bumps about residuals, moved to the location, or about outputs."""
 
     features: FeatureMap
     kernel: Kernel
@@ -273,8 +268,9 @@ class SmoothedRows:
     shares: Array | None = None
     n_jobs: int | None = None
 
-    names = ("location_scale", "residual_tail", "normal", "nearest")
+    names = ("smoothed",)
     linear = False
+    exact_held_out = True
     dim = 1
 
     @classmethod
@@ -311,6 +307,12 @@ class SmoothedRows:
 
     # --- noise that varies with x
 
+    def normal_loss(self) -> float:
+        """Return the held-out normal log score of all rows, in nats per row, up to a constant."""
+        table = self.table
+        scores = table.log_scale + 0.5 * np.minimum(table.residual**2, _LARGEST_SQUARE)
+        return float(np.average(scores, weights=table.weights))
+
     def spread_loss(self, bandwidths: Bandwidths, rows: NDArray[np.integer]) -> float:
         """Return the held-out normal log score of some rows when noise varies so."""
         likeness = self.table.likeness_left_out(rows, self.n_jobs)
@@ -344,7 +346,7 @@ class SmoothedRows:
     # --- smoothers
 
     def with_smoothers(self, smoothers: Sequence[Smoother], shares: Array) -> "SmoothedRows":
-        """Return the component with smoothers, whose shares sum to 1 for each kind."""
+        """Return the component with smoothers, whose shares sum to 1."""
         return replace(self, smoothers=tuple(smoothers), shares=shares)
 
     def smoother_densities(self, smoothers: Sequence[Smoother], rows: NDArray[np.integer]) -> Array:
@@ -395,37 +397,35 @@ class SmoothedRows:
         """Return the distributions of some training rows without themselves, by name."""
         return self._distributions(self.table.likeness_left_out(rows, self.n_jobs))
 
+    def location_and_scale(self, rows: NDArray[np.integer]) -> tuple[Array, Array]:
+        """Return held-out location and scale of some training rows, (n, 1) each."""
+        table = self.table
+        return table.location[rows, None], np.exp(table.log_scale[rows, None])
+
     def without_training(self) -> "SmoothedRows":
         """Return itself: predictions need every row."""
         return self
 
     def _distributions(self, likeness: Likeness) -> dict[str, Batch]:
         location, scale = likeness.location[:, None], likeness.scale[:, None]
-        found: dict[str, Batch] = {
-            "residual_tail": student_tail(location, scale),
-            "normal": StudentTail(location, scale, np.inf),
-        }
-        for name, about, grid in (
-            ("location_scale", "residual", self._residual_grid),
-            ("nearest", "output", self._output_grid),
-        ):
-            masses = self._masses(likeness, about, grid)
-            if masses is not None:
-                nodes = NodeBatch(GridLayout(grid), masses)
-                moved = AffineBatch(nodes, location, scale) if about == "residual" else nodes
-                found[name] = moved
-        return found
+        parts: list[Batch] = []
+        shares: list[float] = []
+        for about, grid in (("residual", self._residual_grid), ("output", self._output_grid)):
+            masses, share = self._masses(likeness, about, grid)
+            if share > 0:
+                nodes = NodeBatch(GridLayout(grid), masses / share)
+                parts.append(AffineBatch(nodes, location, scale) if about == "residual" else nodes)
+                shares.append(share)
+        return {"smoothed": MixtureBatch(parts, np.array(shares) / sum(shares))}
 
-    def _masses(self, likeness: Likeness, about: str, grid: Grid) -> Array | None:
-        """Return the probability of each node, (Q, M): rows are counted there, then smoothed."""
+    def _masses(self, likeness: Likeness, about: str, grid: Grid) -> tuple[Array, float]:
+        """Return masses of nodes (Q, M), where rows are counted and smoothed, and their sum."""
         assert self.shares is not None, "no smoothers were chosen"
         chosen = [
             (smoother, share)
             for smoother, share in zip(self.smoothers, self.shares, strict=True)
             if smoother.about == about and share > 0
         ]
-        if not chosen:
-            return None
         values = self.table.residual if about == "residual" else self.table.output
         nodes = grid.axes[0]
         place = np.clip((values - nodes[0]) / grid.spacing[0], 0.0, len(nodes) - 1.0)
@@ -438,7 +438,7 @@ class SmoothedRows:
                     places = likeness.places(smoother.bandwidths)
                     counted += _counted(w, place[places], len(nodes))
             total += counted @ _bumps(grid, width)
-        return total
+        return total, float(sum(share for _, share in chosen))
 
     @cached_property
     def _residual_grid(self) -> Grid:

@@ -38,6 +38,7 @@ class MarginalTail:
 
     names = ("marginal_tail",)
     linear = True
+    exact_held_out = True
     nbytes = 0
 
     @property

@@ -23,6 +23,8 @@ from kcdo.components import (
     ModelParameters,
     OperatorParameters,
     Settings,
+    Univariate,
+    UnivariateParameters,
     condition,
     unconditional,
 )
@@ -153,8 +155,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     report_: FitReport
     sums_: NystromSums
-    _operator: DensityOperator | Mixture
-    _parameters: ModelParameters
+    _operator: DensityOperator | Mixture | Univariate
+    _parameters: ModelParameters | UnivariateParameters
     _plan: StreamPlan
     _transform: Columns | None
 
@@ -441,7 +443,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             Progress(self.verbose),
         )
 
-    def _chosen_parameters(self) -> ModelParameters:
+    def _chosen_parameters(self) -> ModelParameters | UnivariateParameters:
         if hasattr(self, "_parameters"):
             return self._parameters
         operator = self._operator.primary
@@ -449,7 +451,11 @@ class ConditionalDensityOperator(ConditionalEstimator):
         return ModelParameters((plain,), {"plain": 1.0})
 
     def _finish(
-        self, system: System, operator: DensityOperator | Mixture, n_samples: int, started: float
+        self,
+        system: System,
+        operator: DensityOperator | Mixture | Univariate,
+        n_samples: int,
+        started: float,
     ) -> None:
         plan = getattr(self, "_plan", None)
         self.report_ = FitReport.of(

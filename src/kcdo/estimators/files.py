@@ -12,6 +12,8 @@ from kcdo.components import (
     Mixture,
     ModelParameters,
     OperatorParameters,
+    Univariate,
+    UnivariateParameters,
 )
 from kcdo.estimators.conditional import ConditionalDensityOperator
 from kcdo.estimators.density import DensityReconstruction, ReconstructedDensity
@@ -58,7 +60,9 @@ def _check_density_operator(model: ConditionalDensityOperator) -> None:
     if model._transform is not None:
         need(len(model._transform.parts) == plain.dim, "the bounds of the outputs")
     if hasattr(model, "_parameters"):
-        _check_parameters(model._parameters, plain)
+        chosen = model._parameters
+        inner = chosen.mixture if isinstance(chosen, UnivariateParameters) else chosen
+        _check_parameters(inner, plain)
     else:
         need(isinstance(operator, DensityOperator), "a mixture without its parameters")
     if hasattr(model, "_plan"):
@@ -106,8 +110,8 @@ register_model(
     ConditionalDensityOperator,
     _CONDITIONAL
     | {
-        "_operator": DensityOperator | Mixture,
-        "_parameters": ModelParameters,
+        "_operator": DensityOperator | Mixture | Univariate,
+        "_parameters": ModelParameters | UnivariateParameters,
         "_transform": Columns | None,
         "_plan": StreamPlan,
         "sums_": NystromSums,
