@@ -14,6 +14,8 @@ from kcdo.commands.models import Model
 from kcdo.commands.naming import Role
 from kcdo.errors import InvalidInputError
 
+NOVELTY = "novelty"
+
 
 class Answers:
     """Columns of answers for the rows of a table.
@@ -22,7 +24,7 @@ class Answers:
     ----------
     model : Model
     stats : list of str
-        As :meth:`kcdo.ConditionalDistribution.summary` takes them.
+        As :meth:`kcdo.ConditionalDistribution.summary` takes them, and "novelty".
     skip_missing : bool
         Whether rows with missing values get NaN; else they are an error.
     """
@@ -64,9 +66,12 @@ class Answers:
         return found
 
     def _computed(self, frame: pd.DataFrame) -> dict[str, Array]:
-        dist = self._model.estimator.conditional(self._model.inputs(frame))
+        X = self._model.inputs(frame)
         Y = self._model.outputs(frame).to_numpy() if self._needs_outputs else None
-        summary = dist.summary(self._stats, Y)
+        asked = [stat for stat in self._stats if stat != NOVELTY]
+        summary = self._model.estimator.conditional(X).summary(asked, Y) if asked else {}
+        if NOVELTY in self._stats and self._model.training is not None:
+            summary = {**summary, NOVELTY: self._model.training.novelty(self._model.codes(frame))}
         found: dict[str, Array] = {}
         for stat in self._stats:
             values = np.asarray(summary[stat]).reshape(len(frame), -1)
@@ -75,13 +80,18 @@ class Answers:
 
     def _names(self, stat: str) -> list[str]:
         """Return the columns of one statistic: one, or one for each of several targets."""
-        if stat == "logpdf" or len(self._model.targets) == 1:
+        if stat in ("logpdf", NOVELTY) or len(self._model.targets) == 1:
             return [stat]
         return [f"{stat}_{target}" for target in self._model.targets]
 
     def _check_stats(self) -> None:
+        if NOVELTY in self._stats and self._model.training is None:
+            raise UsageError(
+                "--stats novelty needs the training rows, which models of kcdo fit remember: this "
+                "one was saved in Python, or by an older kcdo."
+            )
         for stat in self._stats or [""]:
-            if stat in ("mean", "sd", "var", "mode", "logpdf"):
+            if stat in ("mean", "sd", "var", "mode", "logpdf", NOVELTY):
                 continue
             try:
                 level = float(stat[1:]) if stat.startswith("q") else -1.0
@@ -89,8 +99,8 @@ class Answers:
                 level = -1.0
             if not 0 <= level <= 100:
                 raise UsageError(
-                    f"--stats does not know {stat!r}: use mean, sd, var, mode, logpdf, and "
-                    "quantiles such as q05 or q97.5."
+                    f"--stats does not know {stat!r}: use mean, sd, var, mode, logpdf, novelty, "
+                    "and quantiles such as q05 or q97.5."
                 )
 
     def _refuse(self, frame: pd.DataFrame, place: Place) -> None:

@@ -56,6 +56,8 @@ class Column:
             self.parts.append(labels(values))
         elif self.role is Role.NUMBER:
             self.parts.append(numbers(values, place))
+        elif self.role is Role.MOMENT:
+            self.parts.append(moments(values, place))
         elif isinstance(values.dtype, pd.CategoricalDtype):
             self.role = Role.CATEGORY
             self.add(values, place)
@@ -76,7 +78,9 @@ class Column:
 
     def values(self) -> NDArray[Any]:
         """Return all rows: numbers with NaN, or labels with None, where missing."""
-        if self.role is Role.NUMBER or (self.role is Role.AUTO and not self.first_text):
+        if self.role in (Role.NUMBER, Role.MOMENT) or (
+            self.role is Role.AUTO and not self.first_text
+        ):
             return np.concatenate(self.parts).astype(float)
         # parts of a text column in which everything was missing were taken for numbers
         nothing = [np.full(len(p), None, dtype=object) for p in self.parts]
@@ -105,6 +109,26 @@ def numbers(values: pd.Series, place: Place) -> Array:
             raise _dates(str(values.name), value, place.row(row))
         raise _not_a_number(str(values.name), value, place.row(row), place.style)
     return found
+
+
+def moments(values: pd.Series, place: Place) -> Array:
+    """Return a column of numbers or dates as numbers in the same order, NaN where missing."""
+    dates = pd.api.types.is_datetime64_any_dtype(values)
+    if not dates:
+        found, text = _parsed(values, place)
+        if not text.any():
+            return found
+        texts = values.astype(object).where(~values.astype(str).str.strip().isin(MISSING), None)
+        values = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+        wrong = np.flatnonzero(values.isna() & texts.notna())
+        if len(wrong):
+            raise InvalidInputError(
+                f"column {str(values.name)!r} has {str(texts.iloc[wrong[0]])!r} in "
+                f"{place.row(int(wrong[0]))}, which is neither a number nor a date such as "
+                "2024-01-31 or 2024-01-31 08:00."
+            )
+    seconds = (pd.to_datetime(values, utc=True) - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
+    return seconds.to_numpy(dtype=float)
 
 
 def labels(values: pd.Series) -> NDArray[Any]:

@@ -32,6 +32,7 @@ _FITTED = (
     "n_features_in_",
     "feature_names_in_",
     "target_names_",
+    "training_",
 )
 
 

@@ -23,6 +23,7 @@ from kcdo.kernels import Kernel
 from kcdo.persistence import register, register_model
 from kcdo.persistence.checks import kernel_fits, need, shape
 from kcdo.systems import Centres, NystromSums
+from kcdo.training import TrainingTable
 from kcdo.transforms import Columns
 from kcdo.validation import InputEncoder
 
@@ -32,6 +33,7 @@ _CONDITIONAL = _COLUMNS | {
     "_flat": bool,
     "_n_outputs": int,
     "target_names_": tuple[str, ...] | None,
+    "training_": TrainingTable,
 }
 
 
@@ -48,6 +50,8 @@ def _check_conditional(model: Any, system: Centres, n_outputs: int) -> None:
     need(n_outputs == 1 or not model._flat, "several outputs without an axis")
     names = model.target_names_
     need(names is None or len(names) == n_outputs, "names of outputs")
+    if hasattr(model, "training_"):
+        need(len(model.training_.scales) == model.n_features_in_, "the training table")
 
 
 def _check_density_operator(model: ConditionalDensityOperator) -> None:
@@ -100,6 +104,7 @@ def _check_reconstruction(model: DensityReconstruction) -> None:
 
 
 register("FitReport", FitReport)
+register("TrainingTable", TrainingTable)
 register("ReconstructedDensity", ReconstructedDensity, check=_check_density)
 register_model(
     "ConditionalDensityOperator",
