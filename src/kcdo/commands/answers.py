@@ -11,7 +11,6 @@ from kcdo.arrays import Array
 from kcdo.commands.columns import Place, labels
 from kcdo.commands.errors import UsageError
 from kcdo.commands.models import Model
-from kcdo.commands.naming import Role
 from kcdo.errors import InvalidInputError
 
 NOVELTY = "novelty"
@@ -33,7 +32,6 @@ class Answers:
         self._model, self._stats, self._skip = model, stats, skip_missing
         self._needs_outputs = "logpdf" in stats
         self._roles = model.roles(outputs=self._needs_outputs)
-        self._numeric = {name for name, role in self._roles.items() if role is Role.NUMBER}
 
     def check(self, columns: list[str], where: str) -> list[str]:
         """Return the names of the new columns, after comparing with the file and the model."""
@@ -50,7 +48,7 @@ class Answers:
 
     def of(self, chunk: Any) -> dict[str, Array]:
         """Return the new columns for some rows."""
-        frame = chunk.frame(list(self._roles), self._numeric)
+        frame = chunk.frame(self._roles)
         for name in self._model.categories:
             frame[name] = labels(frame[name])
         present = ~frame.isna().any(axis=1).to_numpy()

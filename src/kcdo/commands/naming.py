@@ -19,9 +19,15 @@ class Role(Enum):
     """How a column is read."""
 
     NUMBER = "number"
+    TARGET = "target"  # a number that a fit is to predict
     CATEGORY = "category"
     AUTO = "auto"  # categories if no value is a number
     MOMENT = "moment"  # numbers or dates, of which the order matters
+
+    @property
+    def numeric(self) -> bool:
+        """Whether every value must be a number."""
+        return self in (Role.NUMBER, Role.TARGET)
 
 
 @dataclass(frozen=True)
@@ -92,8 +98,9 @@ class Wanted:
             roles[self.time] = Role.MOMENT
         roles |= dict.fromkeys(self.given, Role.AUTO)
         roles |= dict.fromkeys(self.categorical, Role.CATEGORY)
-        numeric = [*self.periods, *self.targets, *([self.weights] if self.weights else [])]
-        return roles | dict.fromkeys(numeric, Role.NUMBER)
+        numeric = [*self.periods, *([self.weights] if self.weights else [])]
+        roles |= dict.fromkeys(numeric, Role.NUMBER)
+        return roles | dict.fromkeys(self.targets, Role.TARGET)
 
 
 def names(text: str | None) -> list[str]:
