@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
-from kcdo.tuning import families
 
 import kcdo
+from kcdo.fitting.families import families
 from kcdo.kernels import (
     Automatic,
     Categorical,

@@ -1,5 +1,6 @@
 """What a model is made of: components, each fitted, predicting and held out in the same way."""
 
+from kcdo.components.atoms import Atoms, AtomShares, class_shares
 from kcdo.components.base import Component, ComponentParameters
 from kcdo.components.conditioning import Conditioner, condition, unconditional
 from kcdo.components.density import (
@@ -26,10 +27,22 @@ from kcdo.components.mean import MeanOperator
 from kcdo.components.mixture import NAMES, Combination, Mixture, ModelParameters
 from kcdo.components.nearest import NearestDensity, NearestParameters
 from kcdo.components.settings import Effort, Settings
+from kcdo.components.smoothed import (
+    EVERY,
+    Bandwidths,
+    SmoothedParameters,
+    SmoothedRows,
+    Smoother,
+)
 from kcdo.components.tails import MarginalTail, MarginalTailParameters, student_tail
+from kcdo.components.univariate import Univariate, UnivariateParameters, continuous_rows
 
 __all__ = [
+    "EVERY",
     "NAMES",
+    "AtomShares",
+    "Atoms",
+    "Bandwidths",
     "Combination",
     "Component",
     "ComponentParameters",
@@ -54,9 +67,16 @@ __all__ = [
     "Residuals",
     "RowValues",
     "Settings",
+    "SmoothedParameters",
+    "SmoothedRows",
+    "Smoother",
     "Spread",
     "Training",
+    "Univariate",
+    "UnivariateParameters",
+    "class_shares",
     "condition",
+    "continuous_rows",
     "distinct_sample",
     "fit_map",
     "log_squares",

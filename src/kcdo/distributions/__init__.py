@@ -21,6 +21,7 @@ from kcdo.distributions.positivity import (
     positive_parts,
 )
 from kcdo.distributions.scattered import ScatteredLayout
+from kcdo.distributions.spikes import SpikesBatch
 from kcdo.distributions.student import StudentTail
 from kcdo.distributions.transformed import TransformedBatch
 from kcdo.measures import Grid, Measure
@@ -44,6 +45,7 @@ __all__ = [
     "NodeBatch",
     "Positivity",
     "ScatteredLayout",
+    "SpikesBatch",
     "StudentTail",
     "TransformedBatch",
     "as_points",

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -13,6 +12,7 @@ from kcdo.arrays import Array
 from kcdo.distributions import POSITIVITY
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.estimators.display import ReportHtml
+from kcdo.estimators.nested import NestedOptions
 from kcdo.frames import Labels, target_names
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import Kernel, as_kernel
@@ -36,7 +36,7 @@ _FITTED = (
 )
 
 
-class ConditionalEstimator(ReportHtml, SavedModel, BaseEstimator):
+class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
     """What both operators share: encoding inputs, weights, queries."""
 
     kernel_x: Any
