@@ -343,8 +343,7 @@ def test_the_floor_of_discrete_outputs():
     rng = np.random.default_rng(0)
     smooth = rng.normal(size=400)
     rounded = np.column_stack([smooth, np.round(smooth, 1), np.full(400, 3.0)])
-    with pytest.warns(kcdo.DiscreteOutputWarning, match="output 1 has only .* distinct values"):
-        floor = discrete_floor(np.column_stack([smooth, np.round(smooth), np.full(400, 3.0)]))
+    floor = discrete_floor(np.column_stack([smooth, np.round(smooth), np.full(400, 3.0)]))
     np.testing.assert_allclose(floor, [0.0, 1.0 / np.sqrt(12.0), 0.0])
     fine = discrete_floor(rounded)  # 60 values of 400 rows: a floor, no warning
     np.testing.assert_allclose(fine, [0.0, 0.1 / np.sqrt(12.0), 0.0])
@@ -388,10 +387,12 @@ def test_twenty_rows_are_enough(short_searches):
 
 def test_constant_outputs():
     X = wave()[0]
-    model = auto().fit(X, np.full(80, 4.0))
+    with pytest.warns(kcdo.DiscreteOutputWarning, match="output 0 is 4 in every row"):
+        model = auto().fit(X, np.full(80, 4.0))
     np.testing.assert_allclose(model.predict(X[:3]), 4.0, atol=1e-3)
     assert model.conditional(X[:3]).std().max() < 0.1
-    two = auto().fit(X, np.column_stack([np.full(80, 4.0), X[:, 0]]))
+    with pytest.warns(kcdo.DiscreteOutputWarning, match="output 0 is 4 in every row"):
+        two = auto().fit(X, np.column_stack([np.full(80, 4.0), X[:, 0]]))
     np.testing.assert_allclose(two.predict(X[:3])[:, 0], 4.0, atol=0.01)
 
 

@@ -74,7 +74,18 @@ def test_report_writes_one_page(folder, tmp_path, capsys):
     page = out.read_text(encoding="utf-8")
     assert "<html" in page
     assert "kind" in page
+    assert "that the model was not fitted to" not in page
+    unseen = ["report", folder / "one.kcdo", "--held-out", folder / "test.csv", "-o", out]
+    succeed_here(*unseen, "--quiet")
+    assert "that the model was not fitted to" in out.read_text(encoding="utf-8")
     command = ["report", folder / "one.kcdo", "--data", folder / "none.csv", "-o", out]
-    fail_here(capsys, [(command, 1, ["there is no file"])])
-    command[3:] = [folder / "test.csv", "-o", tmp_path / "none" / "r.html"]
-    fail_here(capsys, [(command, 1, ["there is no folder"])])
+    nowhere = [*command[:3], folder / "test.csv", "-o", tmp_path / "none" / "r.html"]
+    fail_here(
+        capsys,
+        [
+            (command, 1, ["there is no file"]),
+            (nowhere, 1, ["there is no folder"]),
+            ([*unseen, "--data", folder / "test.csv"], 2, ["--data, or by --held-out"]),
+            ([*unseen[:2], "-o", out], 2, ["--data, or by --held-out"]),
+        ],
+    )

@@ -21,6 +21,7 @@ from kcdo.kernels.expectation import gaussian_draws
 _PLUS_MINUS = re.compile(r"±|\+/?-")
 _TAIL = 0.001  # a grid reaches to these quantiles, and a bit beyond
 _MARGIN = 0.1
+_FAR = 3.0  # times the usual distance between training rows, beyond which there is a note
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,23 @@ class Query:
         parsed = {name: _value(name, raw[name], model) for name in model.given}
         sds = {name: sd for name, (_, sd) in parsed.items() if sd > 0}
         return cls(text, {name: value for name, (value, _) in parsed.items()}, sds)
+
+    def notes(self, model: Model) -> list[str]:
+        """Say how far the query is outside the training rows, where it is."""
+        seen = model.training
+        if seen is None:
+            return []
+        numbers = [n for n in model.given if n not in model.categories and n not in model.periods]
+        ranges = {name: (seen.lower[i], seen.upper[i]) for i, name in enumerate(model.given)}
+        found = [_beyond(name, self.values[name], *ranges[name]) for name in numbers]
+        if not any(found):
+            far = float(seen.novelty(model.codes(pd.DataFrame([self.values])))[0])
+            if far > _FAR:
+                return [
+                    f"no training row is near {self.text}: the nearest is {far:.3g} times as far "
+                    "as they usually are from one another."
+                ]
+        return [note for note in found if note]
 
     def distribution(self, model: Model) -> ConditionalDistribution:
         """Return the distribution of the targets given this query."""
@@ -82,6 +100,16 @@ def grid_points(dists: list[ConditionalDistribution], n: int, d: int) -> Array:
 def columns_of(names: list[str], points: Array) -> dict[str, Array]:
     """Return points, (n,) or (n, d), as named columns."""
     return dict(zip(names, points.reshape(len(points), -1).T, strict=True))
+
+
+def _beyond(name: str, value: float, low: float, high: float) -> str:
+    """Say how far a value lies outside a range; nothing if it does not."""
+    beyond = max(low - value, value - high)
+    if beyond <= 0:
+        return ""
+    end = f"below the smallest, {low:g}," if value < low else f"above the largest, {high:g},"
+    share = f" ({beyond / (high - low):.3g} times their range)" if high > low else ""
+    return f"{name}={value:g} is {beyond:.4g} {end} of the training rows{share}."
 
 
 def _assignments(text: str, model: Model) -> list[tuple[str, str]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kcdo.commands.app import app, examples, session
-from kcdo.commands.console import listed
+from kcdo.commands.console import counted, listed
+from kcdo.commands.errors import UsageError
 from kcdo.commands.kinds import Kind
 from kcdo.commands.naming import check_names
 from kcdo.commands.options import (
@@ -26,6 +27,9 @@ from kcdo.commands.options import (
 from kcdo.commands.reading import check_model, input_files
 from kcdo.commands.writing import output_name, output_path
 
+if TYPE_CHECKING:
+    from kcdo.commands.models import Model
+
 
 @app.command(epilog=examples("kcdo info model.kcdo", "kcdo info model.kcdo --json"))
 def info(
@@ -41,10 +45,24 @@ def info(
         lines = [
             f"{'target':<{width}}  {listed(fitted.targets)}",
             *(f"{name:<{width}}  {fitted.kind(name)}" for name in fitted.given),
+            *_origin(fitted),
             "",
             str(fitted.estimator.report_),
         ]
         console.result("\n".join(lines), {"model": model} | fitted.description())
+
+
+def _origin(model: Model) -> list[str]:
+    """Return lines that tell which rows were fitted, and which were kept back."""
+    if model.training is None:
+        return []
+    seen = model.training
+    lines = ["", f"fitted to {counted(seen.n_rows, 'row')} of {listed(seen.files)}"]
+    if seen.n_held_out:
+        n = seen.n_rows + seen.n_held_out
+        share = f"{seen.n_held_out / n:.1%}"
+        lines.append(f"kept back {counted(seen.n_held_out, 'row')} ({share}): {seen.split}")
+    return lines
 
 
 @app.command(
@@ -106,13 +124,25 @@ def plot(
         console.result(f"Wrote {out}.", {"output": out})
 
 
-@app.command(epilog=examples("kcdo report model.kcdo --data data.csv -o report.html"))
+@app.command(
+    epilog=examples(
+        "kcdo report model.kcdo --data data.csv -o report.html",
+        "kcdo report model.kcdo --held-out test.csv -o report.html",
+    )
+)
 def report(
     model: ModelFile,
-    data: DataOption,
     out: Annotated[
         str, typer.Option("--out", "-o", help="HTML file to write; - is standard output.")
     ],
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", help="Table with the inputs and the targets; repeatable."),
+    ] = None,
+    held_out: Annotated[
+        list[str] | None,
+        typer.Option("--held-out", help="The same, of rows that the model has not seen."),
+    ] = None,
     drop_missing: DropMissing = False,
     sep: Sep = None,
     decimal: Decimal = ".",
@@ -124,13 +154,15 @@ def report(
 ) -> None:
     """Write a page with densities to explore by sliders, accuracy and the parameters chosen.
 
-    One HTML file that works offline. Rows which the model has not seen show its accuracy best.
+    One HTML file that works offline. Rows which the model has not seen show its accuracy best:
+    --held-out names them, and the page says that they are.
     """
     with session(quiet, as_json, debug) as console:
-        files = input_files(data)
+        if bool(data) == bool(held_out):
+            raise UsageError("give the rows to show by --data, or by --held-out if unseen.")
+        files = input_files(data or held_out or [])
         check_model(model, files)
-        inputs = {"model": [model], "data": files}
-        path = output_path(out, Kind.PAGE, inputs, force=force)
+        path = output_path(out, Kind.PAGE, {"model": [model], "data": files}, force=force)
         if path is None:
             console.leave_stdout()
         from kcdo.commands.models import load_model, read_data
@@ -142,7 +174,7 @@ def report(
         source = Source.of(files, Style.of(sep, decimal, thousands))
         X, Y = read_data(fitted, source, console, drop=drop_missing)
         with console.progress("Writing", None), output_name(path) as name:
-            write_report(fitted.estimator, name, X=X, Y=Y)
+            write_report(fitted.estimator, name, X=X, Y=Y, held_out=True if held_out else None)
             size = name.stat().st_size
         text = f"Wrote {out} ({size / 1e6:.1f} MB): open it in a browser."
         console.result(text, {"output": out, "bytes": size})

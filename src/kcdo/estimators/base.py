@@ -33,6 +33,7 @@ _FITTED = (
     "n_features_in_",
     "feature_names_in_",
     "target_names_",
+    "training_",
 )
 
 
@@ -130,6 +131,8 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         need(n_outputs == 1 or not self._flat, "several outputs without an axis")
         names = self.target_names_
         need(names is None or len(names) == n_outputs, "names of outputs")
+        training = getattr(self, "training_", None)
+        need(training is None or len(training.scales) == n_inputs, "the training table")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_operator")

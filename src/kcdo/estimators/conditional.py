@@ -77,7 +77,7 @@ from kcdo.systems import (
     may_repeat,
 )
 from kcdo.transforms import Columns, Support, strictly_inside, transform_for
-from kcdo.validation import check_outputs, is_chunks
+from kcdo.validation import check_outputs, is_chunks, warn_few_values
 
 SELECTIONS = ("auto", *RULES)
 EFFORT = Effort()  # of every fit
@@ -520,6 +520,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self, X: Any, Y: Any, sample_weight: Any, least: int
     ) -> tuple[NDArray, Array, Array]:
         inputs, outputs, weights = super()._checked(X, Y, sample_weight, least)
+        warn_few_values(outputs, self.target_names_)
         self._transform = None if self.support is None else transform_for(self.support, outputs)
         return inputs, self._to_unbounded(outputs), weights
 

@@ -20,6 +20,7 @@ from kcdo.fitting import StreamPlan
 from kcdo.frames import Labels
 from kcdo.persistence import register, register_model
 from kcdo.systems import NystromSums
+from kcdo.training import TrainingTable
 from kcdo.transforms import Columns
 from kcdo.validation import InputEncoder
 
@@ -29,9 +30,11 @@ _CONDITIONAL = _COLUMNS | {
     "_flat": bool,
     "_n_outputs": int,
     "target_names_": tuple[str, ...] | None,
+    "training_": TrainingTable,
 }
 
 register("FitReport", FitReport)
+register("TrainingTable", TrainingTable)
 register("ReconstructedDensity", ReconstructedDensity)
 register_model(
     "ConditionalDensityOperator",
