@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -51,6 +51,7 @@ def info(
     epilog=examples(
         "kcdo plot model.kcdo --data data.csv -o fig.png",
         "kcdo plot model.kcdo --data data.csv --feature hour -o fig.pdf",
+        "kcdo plot model.kcdo --data data.csv --feature flow --at hour=8 -o fig.png",
         "kcdo plot wind.kcdo --data wind.csv --at height=80 -o joint.png",
     )
 )
@@ -62,13 +63,18 @@ def plot(
         typer.Option("--out", "-o", help="Picture to write: PNG, PDF, SVG; - is standard output."),
     ],
     feature: Annotated[
-        str | None, typer.Option(help="Input across; the first that is a number by default.")
+        str | None,
+        typer.Option(help="Input across, a number or categories; the first number by default."),
     ] = None,
     target: Annotated[
         str | None, typer.Option(help="Target upwards; the first by default.")
     ] = None,
     at: Annotated[
-        str | None, typer.Option(help="Draw two targets jointly at these values of all inputs.")
+        str | None,
+        typer.Option(
+            help="Values of inputs that are not across; of all inputs: the density there, two "
+            "targets jointly."
+        ),
     ] = None,
     drop_missing: DropMissing = False,
     sep: Sep = None,
@@ -81,12 +87,13 @@ def plot(
 ) -> None:
     """Draw the density over an input, with data, intervals and modes.
 
-    Inputs that are not drawn rest at their median or most frequent category.
+    Inputs that are not drawn rest at their median or most frequent category, or where --at says.
+    Rows are drawn the fainter, the farther they are from there.
     """
     with session(quiet, as_json, debug) as console:
         files = input_files(data)
         check_model(model, files)
-        from kcdo.commands.figures import density_display, figure_file, joint_display, write_figure
+        from kcdo.commands.figures import figure_file, model_display, write_figure
         from kcdo.commands.models import load_model, read_data
         from kcdo.commands.sources import Source
         from kcdo.commands.style import Style
@@ -98,11 +105,7 @@ def plot(
         source = Source.of(files, Style.of(sep, decimal, thousands))
         X, Y = read_data(fitted, source, console, drop=drop_missing)
         with console.progress("Drawing", None):
-            if at is None:
-                display: Any = density_display(fitted, X, Y, feature, target)
-            else:
-                display = joint_display(fitted, Y, at)
-            write_figure(display, figure)
+            write_figure(model_display(fitted, X, Y, feature, target, at), figure)
         console.result(f"Wrote {out}.", {"output": out})
 
 

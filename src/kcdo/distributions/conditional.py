@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,9 +18,6 @@ from kcdo.distributions.summary import Summary
 from kcdo.errors import InvalidInputError, KcdoWarning, SignedDensityError
 from kcdo.frames import NO_LABELS, Labels
 from kcdo.parallel import ordered_map, thread_count
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Result = TypeVar("Result")
 
@@ -284,6 +281,11 @@ class ConditionalDistribution:
         new._kept, new._labels = self._kept, labels
         return new
 
+    @property
+    def target_names(self) -> tuple[str, ...] | None:
+        """Names of the outputs; None where the training data had none."""
+        return self._labels.outputs
+
     def marginal(self, dims: int | Sequence[int]) -> "ConditionalDistribution":
         """Distribution of some output columns; an int gives a 1-D distribution without d axis."""
         flat = isinstance(dims, int | np.integer)
@@ -301,7 +303,7 @@ class ConditionalDistribution:
         new = ConditionalDistribution(source, flat=flat, rows=self._rows)
         return new.labelled(self._labels.only([c % d for c in columns]))
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
+    def plot(self, ax: Any = None) -> Any:
         """Draw density curves, or contours of two outputs, as :func:`kcdo.plot_distribution`."""
         from kcdo.plotting import plot_distribution  # an optional extra, above this layer
 
