@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -144,8 +145,9 @@ def report(
         fitted = load_model(model)
         source = Source.of(files, Style.of(sep, decimal, thousands))
         X, Y = read_data(fitted, source, console, drop=drop_missing)
-        with console.progress("Writing", None), output_name(path) as name:
-            write_report(fitted.estimator, name, X=X, Y=Y)
+        shows = not quiet and sys.stderr.isatty()
+        with output_name(path) as name:
+            write_report(fitted.estimator, name, X=X, Y=Y, verbose=shows)
             size = name.stat().st_size
         text = f"Wrote {out} ({size / 1e6:.1f} MB): open it in a browser."
         console.result(text, {"output": out, "bytes": size})

@@ -60,6 +60,12 @@ def importances(model: Conditional, X: Any) -> dict[str, float]:
     return dict(zip(input_names(X), found.tolist(), strict=True))
 
 
+def mean_and_log_sd(dist: ConditionalDistribution) -> tuple[Array, Array]:
+    """Return the mean and the logarithm of the standard deviation of every output, (Q, d) each."""
+    variance = np.einsum("qdd->qd", dist.cov())  # of signed densities it may be negative
+    return dist.mean().reshape(variance.shape), 0.5 * np.log(np.maximum(variance, _LEAST_VARIANCE))
+
+
 def shuffled_importances(conditional: Callable[[Any], ConditionalDistribution], X: Any) -> Array:
     """Return the importance of each column of X, (p,), as :func:`importances` defines it.
 
@@ -68,28 +74,30 @@ def shuffled_importances(conditional: Callable[[Any], ConditionalDistribution], 
     return 1.0 - np.exp(-shuffled_divergences(conditional, X))
 
 
-def shuffled_divergences(conditional: Callable[[Any], ConditionalDistribution], X: Any) -> Array:
-    """Return how far predictions move when each column of X is shuffled, D (p,)."""
+def shuffled_divergences(
+    conditional: Callable[[Any], Any],
+    X: Any,
+    moments: Callable[[Any], tuple[Array, Array]] = mean_and_log_sd,
+    n_rows: int = _ROWS,
+) -> Array:
+    """Return how far predictions move when each column of X is shuffled, D (p,).
+
+    ``moments`` maps distributions to means and logarithms of spreads, (Q, d) each.
+    """
     columns = table_columns(X)
     if not len(columns[0]):
         raise InvalidInputError("importances need rows of inputs; there are none.")
     rng = np.random.default_rng(0)
-    chosen = rng.integers(len(columns[0]), size=_ROWS)
+    chosen = rng.integers(len(columns[0]), size=n_rows)
     rows = [column[chosen] for column in columns]
-    moments = mean_and_log_sd(conditional(table_like(X, rows)))
-    order = rng.permutation(_ROWS)
+    before = moments(conditional(table_like(X, rows)))
+    order = rng.permutation(n_rows)
     found = np.empty(len(rows))
     for j, column in enumerate(rows):
         shuffled = [*rows[:j], column[order], *rows[j + 1 :]]
-        other = mean_and_log_sd(conditional(table_like(X, shuffled)))
-        found[j] = gaussian_divergences(moments, other).mean()
+        after = moments(conditional(table_like(X, shuffled)))
+        found[j] = gaussian_divergences(before, after).mean()
     return found
-
-
-def mean_and_log_sd(dist: ConditionalDistribution) -> tuple[Array, Array]:
-    """Return the mean and the logarithm of the standard deviation of every output, (Q, d) each."""
-    variance = np.einsum("qdd->qd", dist.cov())  # of signed densities it may be negative
-    return dist.mean().reshape(variance.shape), 0.5 * np.log(np.maximum(variance, _LEAST_VARIANCE))
 
 
 def gaussian_divergences(first: tuple[Array, Array], second: tuple[Array, Array]) -> Array:

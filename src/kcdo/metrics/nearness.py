@@ -4,6 +4,9 @@ A picture of p(y|x) along one input holds the others at some values. Rows whose 
 away belong to another density, and would make a right model look wrong. A row is near if its other
 inputs are, in units over which predictions move (an input that matters little may differ much), and
 if the model predicts about the same for it as for the slice (an input may matter in places only).
+
+What predictions move by is measured in their widths, 1 / (2 √π ∫ p²): the standard deviation of a
+Gaussian, but of two narrow modes far apart only about twice their own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,18 +20,20 @@ from kcdo.arrays import Array
 from kcdo.kernels import Kernel, Periodic, leaves
 from kcdo.metrics.importance import (
     gaussian_divergences,
-    mean_and_log_sd,
     shuffled_divergences,
 )
 from kcdo.tables import is_numeric, table_columns, table_like
 from kcdo.validation import categorical_positions
 
-__all__ = ["InputScale", "distances", "input_scales", "nearness", "periods"]
+__all__ = ["InputScale", "distances", "input_scales", "nearness", "periods", "width"]
+
+_SCALE_ROWS = 80
+_LEAST_SQUARE = 1e-300
 
 
 @dataclass(frozen=True)
 class InputScale:
-    """How far one input may move until predictions do, by about half a standard deviation.
+    """How far one input may move until predictions do, by about half their width.
 
     Attributes
     ----------
@@ -59,13 +64,14 @@ def input_scales(model: Any, X: Any) -> list[InputScale]:
     """Return the scale of each input of a fitted model, measured on usual inputs X (N, p).
 
     When an input is shuffled, it moves by √2 of its standard deviations, and predictions diverge by
-    D. A linear effect then moves them by half a standard deviation over sd(x) / (2√D).
+    D. A linear effect then moves them by half their width over sd(x) / (2√D).
     """
     columns = table_columns(X)
     kernel = getattr(getattr(model, "report_", None), "kernel_x", None)
     repeats = periods(kernel, len(columns))
     named = set() if kernel is None else categorical_positions(kernel, len(columns))
-    roots = np.sqrt(shuffled_divergences(model.conditional, X)).tolist()
+    moved = shuffled_divergences(model.conditional, X, mean_and_log_width, _SCALE_ROWS)
+    roots = np.sqrt(moved).tolist()
     found = []
     for i, (column, root) in enumerate(zip(columns, roots, strict=True)):
         category = i in named or not is_numeric(X, i)
@@ -82,7 +88,7 @@ def nearness(
 
     ``exp(-d²/4 - 2 D)``: d is the distance in the inputs that are held, in units of their scales,
     and D the divergence of the predictions of the row and of its projection on the slice. Inputs
-    that move predictions by half a standard deviation have 1/4 of each.
+    that move predictions by half their width have 1/4 of each.
 
     Parameters
     ----------
@@ -101,8 +107,8 @@ def nearness(
     projected = list(columns)
     for place, value in at.items():
         projected[place] = np.array([value] * len(columns[0]), dtype=columns[place].dtype)
-    own = mean_and_log_sd(model.conditional(X))
-    on_slice = mean_and_log_sd(model.conditional(table_like(X, projected)))
+    own = mean_and_log_width(model.conditional(X))
+    on_slice = mean_and_log_width(model.conditional(table_like(X, projected)))
     moved = gaussian_divergences(own, on_slice)
     total = (moved if outputs is None else moved[:, list(outputs)]).sum(axis=1)
     squares = distances(input_scales(model, X), columns, at) ** 2
@@ -117,6 +123,20 @@ def distances(
     for place, value in at.items():
         squares += scales[place].distances(columns[place], value) ** 2
     return np.sqrt(squares)
+
+
+def mean_and_log_width(dist: Any) -> tuple[Array, Array]:
+    """Return the mean and the logarithm of the width of every output, (Q, d) each."""
+    mean = dist.mean()
+    if mean.ndim == 1:
+        return mean[:, None], np.log(width(dist))[:, None]
+    widths = [width(dist.marginal(k)) for k in range(mean.shape[1])]
+    return mean, np.log(np.column_stack(widths))
+
+
+def width(dist: Any) -> Array:
+    """Return how wide the distributions of one output are where they have mass, (Q,)."""
+    return 1.0 / (2.0 * np.sqrt(np.pi) * np.maximum(dist.square_integral(), _LEAST_SQUARE))
 
 
 def periods(kernel: Kernel | None, p: int) -> dict[int, float]:

@@ -127,7 +127,7 @@ class DensityHeatmapDisplay:
             Inputs: they give the range of the feature and where the other inputs rest.
         y : array or data frame of shape (N,) or (N, d), optional
             Outputs, drawn as points: the fainter, the farther the other inputs of a row are from
-            where they rest, in units over which predictions move by half a standard deviation.
+            where they rest, in units over which predictions move by half their width.
         feature, output : int or str
             The input across and the output upwards, by position or name.
         at : mapping, optional

@@ -113,7 +113,7 @@ class JointDensityDisplay:
             Observed outputs, drawn as points; a frame also names the axes.
         inputs : array or data frame of shape (N, p), optional
             Inputs of these rows: points are the fainter, the farther from the query they are, in
-            units over which predictions move by half a standard deviation.
+            units over which predictions move by half their width.
         outputs : pair of int or str
             The outputs across and upwards.
         levels : sequence of float
