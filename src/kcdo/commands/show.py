@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcdo.commands.app import app, examples, session
-from kcdo.commands.console import counted, listed
+from kcdo.commands.console import counted, listed, size_text
 from kcdo.commands.errors import UsageError
 from kcdo.commands.kinds import Kind
 from kcdo.commands.naming import check_names
@@ -176,7 +176,7 @@ def report(
         with console.progress("Writing", None), output_name(path) as name:
             write_report(fitted.estimator, name, X=X, Y=Y, held_out=True if held_out else None)
             size = name.stat().st_size
-        text = f"Wrote {out} ({size / 1e6:.1f} MB): open it in a browser."
+        text = f"Wrote {out} ({size_text(size)}): open it in a browser."
         console.result(text, {"output": out, "bytes": size})
 
 
