@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Timer
 
-_LONG = 1.0  # seconds after which work without a terminal says what it is at
+_LONG = 5.0  # seconds after which work without a terminal says what it is at
 
 
 @dataclass
@@ -21,8 +21,8 @@ class _Stage:
 class Progress:
     """Tells what is being done, how far it is and how long it will take; silent unless ``verbose``.
 
-    On a terminal a line changes with the work. Elsewhere each stage that takes longer than a second
-    gets one line: its name, and at its end its time. A stage within a stage belongs to it.
+    On a terminal a line changes with the work. Elsewhere each stage that takes longer than five
+    seconds gets one line: its name, and at its end its time. A stage within a stage belongs to it.
     """
 
     def __init__(self, verbose: bool | int = False) -> None:
