@@ -9,11 +9,12 @@ from kcdo.distributions import (
     MixtureBatch,
     NodeBatch,
     ScatteredLayout,
+    SpikesBatch,
     StudentTail,
     TransformedBatch,
 )
 from kcdo.measures import Grid
-from kcdo.transforms import Above, Below, Between, Columns, Identity
+from kcdo.transforms import Above, Below, Between, Columns, Identity, Tabulated
 
 Q = 3  # distributions in every batch
 
@@ -85,6 +86,19 @@ def with_tail(inner):
     return MixtureBatch([inner, tail(inner.dim)], frozen([0.9, 0.1]))
 
 
+def tabulated(seed=4):
+    """A map of the line with kinks."""
+    rng = np.random.default_rng(seed)
+    places, values = (np.cumsum(rng.uniform(0.05, 0.4, 30)) for _ in range(2))
+    return Tabulated(places - places.mean(), values - values.mean())
+
+
+def spikes(width=0.02):
+    """Probabilities of four values, one of them 0."""
+    values = np.array([[0.5, 0.2, 0.3, 0.0], [0.1, 0.0, 0.4, 0.5], [0.25, 0.25, 0.25, 0.25]])
+    return SpikesBatch(np.array([-1.0, 0.0, 0.5, 2.0]), width, frozen(values))
+
+
 LINES = {
     "grid": on_grid(31),
     "smallest grid": rough_grid(2),
@@ -101,6 +115,15 @@ LINES = {
     "below": TransformedBatch(affine(on_grid(31)), Below(2.0, 0.5)),
     "between": TransformedBatch(affine(on_grid(31)), Between(-1.0, 2.0)),
     "above with a tail": TransformedBatch(with_tail(affine(on_grid(31))), Above(0.0, 1.0)),
+    "tabulated": TransformedBatch(with_tail(affine(on_grid(31))), tabulated()),
+    "tabulated below": TransformedBatch(
+        TransformedBatch(affine(on_grid(31)), tabulated()), Columns((Below(2.0, 0.5),))
+    ),
+    "spikes": spikes(),
+    "atoms": MixtureBatch(
+        [TransformedBatch(with_tail(affine(on_nodes(40, 1))), tabulated()), spikes()],
+        frozen([0.7, 0.3]),
+    ),
     "mixture of transformed": MixtureBatch(
         [TransformedBatch(on_grid(31), Above(0.5, 0.7)), on_grid(31, seed=3)], frozen([0.5, 0.5])
     ),
@@ -151,6 +174,11 @@ def uniforms(batch, n, seed=0):
     return np.random.default_rng(seed).random((len(batch), n, batch.dim + 1))
 
 
+def edges(one):
+    """Places between which one density is smooth, and finely spaced."""
+    return np.concatenate([one.knots()[0], one.pieces()[0]])
+
+
 def gauss(edges, order=12):
     """Gauss points between edges and their weights."""
     edges = np.unique(edges)
@@ -162,5 +190,5 @@ def gauss(edges, order=12):
 def integral(batch, row, g):
     """∫ g(y, p(y)) dy of one distribution of one output."""
     one = batch.take(np.array([row]))
-    points, weights = gauss(one.knots()[0])
+    points, weights = gauss(edges(one))
     return float(weights @ g(points, one.pdf(points[:, None])[0]))

@@ -1,7 +1,9 @@
 """``kcdo evaluate``, ``plot`` and ``report`` through the real executable."""
 
 import json
+import re
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -60,11 +62,34 @@ def test_plot_writes_a_picture(folder, tmp_path, capsys):
         capsys,
         [
             ([*one, tmp_path / "fig.doc"], 2, ["fig.doc", ".png"]),
-            ([*one, out, "--feature", "kind"], 2, ["kind is categorical"]),
             ([*one, out, "--feature", "xx"], 2, ["--feature", "did you mean x?"]),
-            ([*one, out, "--at", "x=3,kind=a"], 2, ["several targets"]),
+            ([*one, out, "--feature", "x", "--at", "x=3"], 2, ["x is drawn across"]),
+            ([*one, out, "--feature", "kind", "--at", "x=3±1"], 2, ["without ±"]),
+            ([*one, out, "--at", "xx=3"], 2, ["--at", "did you mean x?"]),
         ],
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "names"),
+    [
+        ("one", ["--at", "kind=b"], ["x", "y", "at kind = b", "data near the slice"]),
+        ("one", ["--feature", "kind"], ["kind", "y", "a", "b", "median"]),
+        ("one", ["--feature", "kind", "--at", "x=2"], ["kind", "at x = 2"]),
+        ("one", ["--at", "x=3,kind=a"], ["y", "density", "given x=3,kind=a"]),
+        ("two", ["--at", "x=3,kind=a"], ["y", "z", "given x=3,kind=a", "data near the slice"]),
+        ("two", ["--at", "x=3,kind=a", "--target", "z"], ["z", "density"]),
+        ("two", ["--feature", "kind", "--at", "x=2", "--target", "z"], ["kind", "z", "at x = 2"]),
+    ],
+)
+def test_plot_draws_slices(folder, tmp_path, capsys, model, options, names):
+    out = tmp_path / "fig.svg"
+    command = ["plot", folder / f"{model}.kcdo", "--data", folder / "test.csv", "-o", out]
+    with mpl.rc_context({"svg.fonttype": "none"}):  # letters stay letters
+        succeed_here(*command, *options, capsys=capsys)
+    words = re.findall(r"<text[^>]*>([^<]*)</text>", out.read_text())
+    for name in names:
+        assert name in words
 
 
 def test_report_writes_one_page(folder, tmp_path, capsys):

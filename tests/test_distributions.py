@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from kcdo.distributions import ConditionalDistribution, GridLayout, NodeBatch
-from kcdo.distributions import conditional as module
+from kcdo.distributions import lazy as module
 from kcdo.errors import InvalidInputError, KcdoWarning, SignedDensityError
 from kcdo.measures import Grid
 from tests.kinds import LINES, Known, distribution, nested, on_grid

@@ -191,6 +191,15 @@ def test_a_mixture_of_near_rows_alone_needs_many_rows():
         automatic_fit(spec, rows_of(40))
 
 
+@pytest.mark.parametrize("solver", [Exact(), Nystrom(4)], ids=["exact", "nystrom"])
+def test_a_handful_of_rows_is_fitted_exactly_by_the_rule(solver):
+    settings = Settings(solver=solver, effort=SHORT)
+    fit = automatic_fit(ModelSpec(kcdo.Gaussian(), settings=settings), rows_of(9))
+    assert fit.loss is None
+    assert fit.system.describe().method == "exact"
+    assert fit.model.weights == pytest.approx({"plain": 0.9, "marginal_tail": 0.1})
+
+
 def test_a_fit_may_do_less_work():
     """Every count of steps is in one object: with fewer of them a fit asks fewer times."""
     assert SHORT.steps < Effort().steps

@@ -18,6 +18,7 @@ class _Stage:
     announced: bool = False
 
 
+@dataclass(eq=False)
 class Progress:
     """Tells what is being done, how far it is and how long it will take; silent unless ``verbose``.
 
@@ -25,14 +26,16 @@ class Progress:
     seconds gets one line: its name, and at its end its time. A stage within a stage belongs to it.
     """
 
-    def __init__(self, verbose: bool | int = False) -> None:
-        self._verbose = bool(verbose)
+    verbose: bool | int = False
+
+    def __post_init__(self) -> None:
+        self.verbose = bool(self.verbose)
         self._stages: list[_Stage] = []
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Announce a stage and, when it ends, how long it took."""
-        if not self._verbose:
+        if not self.verbose:
             yield
             return
         stage = _Stage(name, time.perf_counter())

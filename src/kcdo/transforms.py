@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri
 
 from kcdo.arrays import Array
+from kcdo.consistency import need
 from kcdo.errors import InvalidInputError
 
 
@@ -33,8 +34,16 @@ class Transform(ABC):
         """Logarithm of T'(y), for y strictly within the bounds."""
 
     @abstractmethod
+    def log_slope(self, t: Array) -> Array:
+        """Logarithm of T'(y) at y = T⁻¹(t), finite even where y is a bound but for rounding."""
+
+    @abstractmethod
     def inside(self, y: Array) -> NDArray[np.bool_]:
         """Whether each entry lies strictly within the bounds."""
+
+    def kinks(self) -> Array:
+        """Return the values of T, (K,), at which its slope changes suddenly: of one column."""
+        return np.empty(0)
 
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries that lie exactly on a bound moved inside."""
@@ -60,6 +69,10 @@ class Identity(Transform):
     def log_derivative(self, y: Array) -> Array:
         """Return zeros."""
         return np.zeros_like(y)
+
+    def log_slope(self, t: Array) -> Array:
+        """Return zeros."""
+        return np.zeros_like(t)
 
     def inside(self, y: Array) -> NDArray[np.bool_]:
         """Return True for every number that is finite."""
@@ -102,6 +115,10 @@ class Above(Transform):
         """Return -log(1 - exp(-(y - lower)/s))."""
         return -np.log(-np.expm1(-(y - self.lower) / self.scale))
 
+    def log_slope(self, t: Array) -> Array:
+        """Return log(1 + exp(-t/s))."""
+        return np.logaddexp(0.0, -t / self.scale)
+
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on the bound moved inside."""
         return np.where(y == self.lower, self.lower + _NUDGE * self.scale, y)
@@ -136,6 +153,10 @@ class Below(Transform):
     def log_derivative(self, y: Array) -> Array:
         """Return -log(1 - exp(-(upper - y)/s))."""
         return -np.log(-np.expm1(-(self.upper - y) / self.scale))
+
+    def log_slope(self, t: Array) -> Array:
+        """Return log(1 + exp(t/s))."""
+        return np.logaddexp(0.0, t / self.scale)
 
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on the bound moved inside."""
@@ -177,6 +198,10 @@ class Between(Transform):
         width = np.log(self.upper - self.lower)
         return width - np.log(y - self.lower) - np.log(self.upper - y)
 
+    def log_slope(self, t: Array) -> Array:
+        """Return log of (1 + exp(t))(1 + exp(-t))/(upper - lower)."""
+        return np.logaddexp(0.0, t) + np.logaddexp(0.0, -t) - np.log(self.upper - self.lower)
+
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on a bound moved inside."""
         nudge = _NUDGE * _FELT * (self.upper - self.lower)
@@ -198,6 +223,11 @@ class Columns(Transform):
 
     parts: tuple[Transform, ...]
 
+    def __post_init__(self) -> None:
+        need(self.parts, "a transform of no outputs")
+        nested = any(isinstance(part, Columns) for part in self.parts)
+        need(not nested, "transforms in transforms")
+
     def forward(self, y: Array) -> Array:
         """Return T_i(y_i) of each column."""
         return self._each("forward", y)
@@ -209,6 +239,15 @@ class Columns(Transform):
     def log_derivative(self, y: Array) -> Array:
         """Return log T_i'(y_i) of each column."""
         return self._each("log_derivative", y)
+
+    def log_slope(self, t: Array) -> Array:
+        """Return log T_i'(y_i) at y_i = T_i⁻¹(t_i) of each column."""
+        return self._each("log_slope", t)
+
+    def kinks(self) -> Array:
+        """Return the kinks of the one map there is."""
+        (part,) = self.parts
+        return part.kinks()
 
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on a bound of their column moved inside."""
@@ -344,6 +383,15 @@ class Tabulated(Transform):
         """Return the logarithm of the slope of the piece that y is in."""
         slopes = np.diff(self.values) / np.diff(self.places)
         return np.log(slopes)[_pieces(y, self.places)]
+
+    def log_slope(self, t: Array) -> Array:
+        """Return the logarithm of the slope of the piece that t is in."""
+        slopes = np.diff(self.values) / np.diff(self.places)
+        return np.log(slopes)[_pieces(t, self.values)]
+
+    def kinks(self) -> Array:
+        """Return the values at the inner knots."""
+        return self.values[1:-1]
 
     def inside(self, y: Array) -> NDArray[np.bool_]:
         """Return True for every number that is finite."""

@@ -12,6 +12,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from kcdo.arrays import Array
+from kcdo.consistency import need
 from kcdo.errors import DiscreteOutputWarning, InvalidInputError
 from kcdo.frames import frame_library, is_date_text, target_names
 from kcdo.inputs import GaussianInput, SampleInput
@@ -94,6 +95,10 @@ class InputEncoder:
     categories: dict[int, dict[Hashable, int]] = field(default_factory=dict)
     objects: bool = False
     library: str | None = None  # of the data frame that the training inputs were
+
+    def __post_init__(self) -> None:
+        for codes in self.categories.values():
+            need(list(codes.values()) == list(range(len(codes))), "codes of categories")
 
     def fit(self, estimator: Any, X: Any, *, least: int = 2) -> NDArray:
         """Learn columns and categories from the training inputs and return them encoded."""

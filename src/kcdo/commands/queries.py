@@ -33,8 +33,11 @@ class Query:
     sds: dict[str, float]
 
     @classmethod
-    def parse(cls, text: str, model: Model) -> Query:
-        """Read a query such as ``flow=1200±50,hour=8``, which must give every input a value."""
+    def parse(cls, text: str, model: Model, *, partly: bool = False) -> Query:
+        """Read a query such as ``flow=1200±50,hour=8``.
+
+        It must give every input a value, unless a slice holds some inputs only.
+        """
         raw: dict[str, str] = {}
         for name, value in _assignments(text, model):
             if name in raw:
@@ -42,9 +45,9 @@ class Query:
             raw[name] = value
         check_names(list(raw), model.given, "the model", "--at")
         absent = [name for name in model.given if name not in raw]
-        if absent:
+        if absent and not partly:
             raise UsageError(f"--at {text}: the model also needs a value of {listed(absent)}.")
-        parsed = {name: _value(name, raw[name], model) for name in model.given}
+        parsed = {name: _value(name, raw[name], model) for name in model.given if name in raw}
         sds = {name: sd for name, (_, sd) in parsed.items() if sd > 0}
         return cls(text, {name: value for name, (value, _) in parsed.items()}, sds)
 

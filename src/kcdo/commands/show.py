@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -69,6 +70,7 @@ def _origin(model: Model) -> list[str]:
     epilog=examples(
         "kcdo plot model.kcdo --data data.csv -o fig.png",
         "kcdo plot model.kcdo --data data.csv --feature hour -o fig.pdf",
+        "kcdo plot model.kcdo --data data.csv --feature flow --at hour=8 -o fig.png",
         "kcdo plot wind.kcdo --data wind.csv --at height=80 -o joint.png",
     )
 )
@@ -80,13 +82,18 @@ def plot(
         typer.Option("--out", "-o", help="Picture to write: PNG, PDF, SVG; - is standard output."),
     ],
     feature: Annotated[
-        str | None, typer.Option(help="Input across; the first that is a number by default.")
+        str | None,
+        typer.Option(help="Input across, a number or categories; the first number by default."),
     ] = None,
     target: Annotated[
         str | None, typer.Option(help="Target upwards; the first by default.")
     ] = None,
     at: Annotated[
-        str | None, typer.Option(help="Draw two targets jointly at these values of all inputs.")
+        str | None,
+        typer.Option(
+            help="Values of inputs that are not across; of all inputs: the density there, two "
+            "targets jointly."
+        ),
     ] = None,
     drop_missing: DropMissing = False,
     sep: Sep = None,
@@ -99,12 +106,13 @@ def plot(
 ) -> None:
     """Draw the density over an input, with data, intervals and modes.
 
-    Inputs that are not drawn rest at their median or most frequent category.
+    Inputs that are not drawn rest at their median or most frequent category, or where --at says.
+    Rows are drawn the fainter, the farther they are from there.
     """
     with session(quiet, as_json, debug) as console:
         files = input_files(data)
         check_model(model, files)
-        from kcdo.commands.figures import density_display, figure_file, joint_display, write_figure
+        from kcdo.commands.figures import figure_file, model_display, write_figure
         from kcdo.commands.models import load_model, read_data
         from kcdo.commands.sources import Source
         from kcdo.commands.style import Style
@@ -116,11 +124,7 @@ def plot(
         source = Source.of(files, Style.of(sep, decimal, thousands))
         X, Y = read_data(fitted, source, console, drop=drop_missing)
         with console.progress("Drawing", None):
-            if at is None:
-                display: Any = density_display(fitted, X, Y, feature, target)
-            else:
-                display = joint_display(fitted, Y, at)
-            write_figure(display, figure)
+            write_figure(model_display(fitted, X, Y, feature, target, at), figure)
         console.result(f"Wrote {out}.", {"output": out})
 
 
@@ -173,8 +177,10 @@ def report(
         fitted = load_model(model)
         source = Source.of(files, Style.of(sep, decimal, thousands))
         X, Y = read_data(fitted, source, console, drop=drop_missing)
-        with console.progress("Writing", None), output_name(path) as name:
-            write_report(fitted.estimator, name, X=X, Y=Y, held_out=True if held_out else None)
+        shows = not quiet and sys.stderr.isatty()
+        with output_name(path) as name:
+            known = True if held_out else None
+            write_report(fitted.estimator, name, X=X, Y=Y, held_out=known, verbose=shows)
             size = name.stat().st_size
         text = f"Wrote {out} ({size_text(size)}): open it in a browser."
         console.result(text, {"output": out, "bytes": size})

@@ -11,8 +11,9 @@ from kcdo.components.base import (
     predict_anywhere,
     width_anywhere,
 )
-from kcdo.components.density import DensityOperator, PlainDensity
+from kcdo.components.density import PLAIN, DensityOperator, OperatorParameters, PlainDensity
 from kcdo.components.settings import Settings
+from kcdo.consistency import need
 from kcdo.distributions import Batch, MixtureBatch
 from kcdo.errors import InvalidInputError
 from kcdo.rows import Rows
@@ -41,6 +42,10 @@ class Combination:
     normal : float, optional
         A normal distribution about the location: the shape of residuals that few rows do not
         tell from it. None, with a location-scale weight that is given: 0.
+    smoothed : float, optional
+        Rows that are like the query, by a learnt metric and by their predictions, smoothed with
+        many bandwidths; for one output. None, with a plain or location-scale weight that is
+        given: 0.
 
     Examples
     --------
@@ -54,6 +59,7 @@ class Combination:
     marginal_tail: float | None = None
     nearest: float | None = None
     normal: float | None = None
+    smoothed: float | None = None
 
     def __post_init__(self) -> None:
         values = list(self.fixed.values())
@@ -72,15 +78,19 @@ class Combination:
 
     def leaves_open(self, name: str) -> bool:
         """Whether the weight of a component is left to the held-out scores."""
-        companion = _COMPANIONS.get(name, name)
-        return getattr(self, name) is None and getattr(self, companion) is None
+        companions = _COMPANIONS.get(name, ())
+        return all(getattr(self, each) is None for each in (name, *companions))
 
     def wants(self, name: str) -> bool:
         """Whether a component may have a weight above 0."""
         return bool(getattr(self, name)) or self.leaves_open(name)
 
 
-_COMPANIONS = {"nearest": "plain", "normal": "location_scale"}
+_COMPANIONS = {
+    "nearest": ("plain",),
+    "normal": ("location_scale",),
+    "smoothed": ("plain", "location_scale"),
+}
 NAMES = tuple(f.name for f in fields(Combination))
 
 
@@ -93,6 +103,13 @@ class Mixture:
 
     components: tuple[Component, ...]
     weights: dict[str, float]
+
+    def __post_init__(self) -> None:
+        parts = self.components
+        need(parts and isinstance(parts[0], PlainDensity), "a mixture without its density operator")
+        need(len({part.dim for part in parts}) == 1, "outputs of the components of a mixture")
+        need(len({part.n_inputs for part in parts} - {None}) <= 1, "inputs of the components")
+        _check_weights(self.weights, parts)
 
     @property
     def primary(self) -> DensityOperator:
@@ -126,6 +143,11 @@ class Mixture:
         return sum(width_anywhere(component, queries) for component in self.components)
 
     @property
+    def n_inputs(self) -> int | None:
+        """Number of columns of the inputs."""
+        return self.primary.n_inputs
+
+    @property
     def dim(self) -> int:
         """Number of outputs d."""
         return self.primary.dim
@@ -157,8 +179,27 @@ class ModelParameters:
     components: tuple[ComponentParameters, ...]
     weights: dict[str, float]
 
+    def __post_init__(self) -> None:
+        parts = self.components
+        first = parts and isinstance(parts[0], OperatorParameters) and parts[0].names == PLAIN
+        need(first, "parameters without those of the density operator")
+        need(len({part.dim for part in parts} - {None}) == 1, "outputs of the components")
+        _check_weights(self.weights, parts)
+
     def fit(self, rows: Rows, settings: Settings) -> Mixture:
         """Return the model of these rows; nothing is chosen."""
         rows = rows.of_effective_weight()
         fitted = tuple(parameters.fit(rows, settings) for parameters in self.components)
         return Mixture(fitted, self.weights)
+
+
+def _check_weights(
+    weights: dict[str, float], parts: Sequence[Component] | Sequence[ComponentParameters]
+) -> None:
+    """Need weights that sum to 1, none of them of a component that is missing."""
+    need(set(weights) <= set(NAMES), "weights of unknown components")
+    values = np.array(list(weights.values()), dtype=float)
+    need(np.all(values >= 0) and abs(values.sum() - 1.0) < 1e-6, "weights that do not sum to 1")
+    there = {name for part in parts for name in part.names}
+    missing = [name for name, weight in weights.items() if weight > 0 and name not in there]
+    need(not missing, "the weight of a component that is missing")

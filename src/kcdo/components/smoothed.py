@@ -13,7 +13,7 @@ all weights are positive, so that nothing has to be projected.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,8 @@ from scipy.special import ndtr
 from kcdo.arrays import Array
 from kcdo.components.location_scale import Regression
 from kcdo.components.settings import Settings
-from kcdo.components.tails import student_tail
-from kcdo.distributions import AffineBatch, Batch, GridLayout, NodeBatch, StudentTail
+from kcdo.consistency import need, shape
+from kcdo.distributions import AffineBatch, Batch, GridLayout, MixtureBatch, NodeBatch
 from kcdo.kernels import FeatureMap, Kernel, metric_coordinates, weighted_median
 from kcdo.measures import Grid
 from kcdo.rows import Rows
@@ -42,12 +42,16 @@ _ROWS_AT_A_TIME = 1024
 _LEAST_SIGNAL = 1e-200
 
 
-class Bandwidths(NamedTuple):
+@dataclass(frozen=True)
+class Bandwidths:
     """How alike rows must be to count; ``EVERY`` is no condition."""
 
     location: float  # b_m
     distance: float  # b_d
     scale: float  # b_s
+
+    def __post_init__(self) -> None:
+        need(min(self.location, self.distance, self.scale) > 0, "bandwidths that are not positive")
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,14 @@ class RowTable:
     output: Array  # (N,)
     weights: Array  # (N,)
     neighbours: int
+
+    def __post_init__(self) -> None:
+        n = len(self.location)
+        shape(self.coordinates, n, None)
+        for values in (self.location, self.log_scale, self.residual, self.output, self.weights):
+            shape(values, n)
+        need(n >= 2 and self.neighbours >= 1, "rows without neighbours")
+        need(np.all(self.weights > 0), "weights that are not positive")
 
     def __len__(self) -> int:
         return len(self.location)
@@ -188,7 +200,7 @@ class SmoothedParameters:
         Noise ratio of the location.
     smoothers : tuple of Smoother
     shares : (S,)
-        Weights of the smoothers; those of each kind sum to 1.
+        Weights of the smoothers, of sum 1.
     spread : Bandwidths
         Of the noise that varies with x.
     """
@@ -199,6 +211,18 @@ class SmoothedParameters:
     smoothers: tuple[Smoother, ...]
     shares: Array
     spread: Bandwidths | None = None
+
+    names = ("smoothed",)
+    dim = 1
+
+    def __post_init__(self) -> None:
+        shape(self.shares, len(self.smoothers))
+        need(self.noise > 0 and np.all(self.shares >= 0), "noise or shares that are negative")
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernel of the inputs; one of their features is checked with them."""
+        return (self.kernel,) if self.scores is None else ()
 
     def fit(self, rows: Rows, settings: Settings) -> "SmoothedRows":
         """Return the component of these rows."""
@@ -223,6 +247,10 @@ class Location:
     offset: float
     regression: Regression | None  # where rows are few enough for one system
     signal: float
+
+    def __post_init__(self) -> None:
+        shape(self.targets, self.near.n_centres, 1)
+        need(self.signal > 0, "a variance that is not positive")
 
     @classmethod
     def fit(
@@ -257,11 +285,7 @@ class Location:
 
 @dataclass(frozen=True, eq=False)
 class SmoothedRows:
-    """Densities of near rows about the location, as they are, and simple shapes about it.
-
-    "location_scale" smooths residuals, "nearest" outputs, "residual_tail" and "normal" are a
-    Student t and a normal distribution about the location.
-    """
+    """Densities of near rows: bumps about residuals, moved to the location, or about outputs."""
 
     features: FeatureMap
     kernel: Kernel
@@ -273,9 +297,18 @@ class SmoothedRows:
     shares: Array | None = None
     n_jobs: int | None = None
 
-    names = ("location_scale", "residual_tail", "normal", "nearest")
+    names = ("smoothed",)
     linear = False
+    exact_held_out = True
     dim = 1
+
+    def __post_init__(self) -> None:
+        shape(self.squares, len(self.table))
+        shape(self.table.coordinates, None, None)
+        if self.shares is not None:
+            shape(self.shares, len(self.smoothers))
+            need(self.shares.sum() > 0 and np.all(self.shares >= 0), "shares of smoothers")
+        need(all(smoother.width > 0 for smoother in self.smoothers), "widths of smoothers")
 
     @classmethod
     def located(
@@ -299,6 +332,11 @@ class SmoothedRows:
         return cls(features, kernel, location, table, squares, n_jobs=settings.n_jobs)
 
     @property
+    def n_inputs(self) -> int | None:
+        """Number of columns of the inputs; None: they are not looked at before a query comes."""
+        return None
+
+    @property
     def nbytes(self) -> int:
         """Memory of the table."""
         return sum(
@@ -310,6 +348,12 @@ class SmoothedRows:
         return 8 * self.table.neighbours + _RESIDUAL_NODES + _OUTPUT_NODES
 
     # --- noise that varies with x
+
+    def normal_loss(self) -> float:
+        """Return the held-out normal log score of all rows, in nats per row, up to a constant."""
+        table = self.table
+        scores = table.log_scale + 0.5 * np.minimum(table.residual**2, _LARGEST_SQUARE)
+        return float(np.average(scores, weights=table.weights))
 
     def spread_loss(self, bandwidths: Bandwidths, rows: NDArray[np.integer]) -> float:
         """Return the held-out normal log score of some rows when noise varies so."""
@@ -344,7 +388,7 @@ class SmoothedRows:
     # --- smoothers
 
     def with_smoothers(self, smoothers: Sequence[Smoother], shares: Array) -> "SmoothedRows":
-        """Return the component with smoothers, whose shares sum to 1 for each kind."""
+        """Return the component with smoothers, whose shares sum to 1."""
         return replace(self, smoothers=tuple(smoothers), shares=shares)
 
     def smoother_densities(self, smoothers: Sequence[Smoother], rows: NDArray[np.integer]) -> Array:
@@ -395,37 +439,35 @@ class SmoothedRows:
         """Return the distributions of some training rows without themselves, by name."""
         return self._distributions(self.table.likeness_left_out(rows, self.n_jobs))
 
+    def location_and_scale(self, rows: NDArray[np.integer]) -> tuple[Array, Array]:
+        """Return held-out location and scale of some training rows, (n, 1) each."""
+        table = self.table
+        return table.location[rows, None], np.exp(table.log_scale[rows, None])
+
     def without_training(self) -> "SmoothedRows":
         """Return itself: predictions need every row."""
         return self
 
     def _distributions(self, likeness: Likeness) -> dict[str, Batch]:
         location, scale = likeness.location[:, None], likeness.scale[:, None]
-        found: dict[str, Batch] = {
-            "residual_tail": student_tail(location, scale),
-            "normal": StudentTail(location, scale, np.inf),
-        }
-        for name, about, grid in (
-            ("location_scale", "residual", self._residual_grid),
-            ("nearest", "output", self._output_grid),
-        ):
-            masses = self._masses(likeness, about, grid)
-            if masses is not None:
-                nodes = NodeBatch(GridLayout(grid), masses)
-                moved = AffineBatch(nodes, location, scale) if about == "residual" else nodes
-                found[name] = moved
-        return found
+        parts: list[Batch] = []
+        shares: list[float] = []
+        for about, grid in (("residual", self._residual_grid), ("output", self._output_grid)):
+            masses, share = self._masses(likeness, about, grid)
+            if share > 0:
+                nodes = NodeBatch(GridLayout(grid), masses / share)
+                parts.append(AffineBatch(nodes, location, scale) if about == "residual" else nodes)
+                shares.append(share)
+        return {"smoothed": MixtureBatch(parts, np.array(shares) / sum(shares))}
 
-    def _masses(self, likeness: Likeness, about: str, grid: Grid) -> Array | None:
-        """Return the probability of each node, (Q, M): rows are counted there, then smoothed."""
+    def _masses(self, likeness: Likeness, about: str, grid: Grid) -> tuple[Array, float]:
+        """Return masses of nodes (Q, M), where rows are counted and smoothed, and their sum."""
         assert self.shares is not None, "no smoothers were chosen"
         chosen = [
             (smoother, share)
             for smoother, share in zip(self.smoothers, self.shares, strict=True)
             if smoother.about == about and share > 0
         ]
-        if not chosen:
-            return None
         values = self.table.residual if about == "residual" else self.table.output
         nodes = grid.axes[0]
         place = np.clip((values - nodes[0]) / grid.spacing[0], 0.0, len(nodes) - 1.0)
@@ -438,7 +480,7 @@ class SmoothedRows:
                     places = likeness.places(smoother.bandwidths)
                     counted += _counted(w, place[places], len(nodes))
             total += counted @ _bumps(grid, width)
-        return total
+        return total, float(sum(share for _, share in chosen))
 
     @cached_property
     def _residual_grid(self) -> Grid:

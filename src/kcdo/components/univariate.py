@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.components.atoms import Atoms, AtomShares
-from kcdo.components.base import points_of
-from kcdo.components.density import DensityOperator, OperatorParameters
-from kcdo.components.mixture import Mixture
+from kcdo.components.base import ComponentParameters, points_of
+from kcdo.components.density import DensityOperator
+from kcdo.components.mixture import Mixture, ModelParameters
 from kcdo.components.settings import Settings
 from kcdo.components.smoothed import Bandwidths, SmoothedParameters
+from kcdo.consistency import need, shape
 from kcdo.distributions import Batch, MixtureBatch, SpikesBatch, TransformedBatch
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.rows import Rows
@@ -29,6 +30,9 @@ class Univariate:
     transform: Tabulated
     atoms: AtomShares | None = None
 
+    def __post_init__(self) -> None:
+        need(self.mixture.dim == 1, "a transform of several outputs")
+
     @property
     def weights(self) -> dict[str, float]:
         """Weights of the components of the mixture."""
@@ -38,6 +42,11 @@ class Univariate:
     def primary(self) -> DensityOperator:
         """The conditional density operator: what a report describes."""
         return self.mixture.primary
+
+    @property
+    def n_inputs(self) -> int | None:
+        """Number of columns of the inputs."""
+        return self.mixture.n_inputs
 
     @property
     def nbytes(self) -> int:
@@ -93,31 +102,50 @@ def beside_atoms(continuous: Batch, atoms: AtomShares, probabilities: Array) -> 
 
 
 @dataclass(frozen=True, eq=False)
+class AtomParameters:
+    """Atoms, the rows that are smoothed into their probabilities, and how."""
+
+    atoms: Atoms
+    located: SmoothedParameters
+    bandwidths: tuple[Bandwidths, ...]
+    shares: Array
+
+    def __post_init__(self) -> None:
+        shape(self.shares, len(self.bandwidths))
+
+    def fit(self, y: Array, rows: Rows, settings: Settings) -> AtomShares:
+        """Return the probabilities by outputs y (N,) and rows of mapped outputs."""
+        located = self.located.located(rows, settings)
+        return AtomShares(self.atoms, located, self.atoms.labels(y), self.bandwidths, self.shares)
+
+
+@dataclass(frozen=True, eq=False)
 class UnivariateParameters:
     """Parameters of a model of one output: enough to fit the same model to other rows."""
 
-    plain: OperatorParameters
-    smoothed: SmoothedParameters
-    weights: dict[str, float]
+    mixture: ModelParameters
     transform: Tabulated
-    atoms: Atoms | None = None
-    atom_bandwidths: tuple[Bandwidths, ...] = ()
-    atom_shares: Array | None = None
+    atoms: AtomParameters | None = None
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weights of the components of the mixture."""
+        return self.mixture.weights
+
+    @property
+    def components(self) -> tuple[ComponentParameters, ...]:
+        """Parameters of the components of the mixture."""
+        return self.mixture.components
 
     def fit(self, rows: Rows, settings: Settings) -> Univariate:
         """Return the model of these rows; nothing is chosen."""
         rows = rows.of_effective_weight()
-        y, mapped = rows.Y[:, 0], rows.with_outputs(self.transform.forward(rows.Y))
-        located = self.smoothed.located(mapped, settings)
-        shares: AtomShares | None = None
-        continuous: NDArray[np.integer] = np.arange(len(rows))
-        if self.atoms is not None and self.atom_shares is not None:
-            labels = self.atoms.labels(y)
-            shares = AtomShares(self.atoms, located, labels, self.atom_bandwidths, self.atom_shares)
-            continuous = continuous_rows(self.atoms, labels)
-        smoothed = self.smoothed.smoothing(located.of_rows(continuous))
-        plain = self.plain.fit(mapped.take(continuous), settings)
-        return Univariate(Mixture((plain, smoothed), self.weights), self.transform, shares)
+        mapped = rows.with_outputs(self.transform.forward(rows.Y))
+        if self.atoms is None:
+            return Univariate(self.mixture.fit(mapped, settings), self.transform)
+        shares = self.atoms.fit(rows.Y[:, 0], mapped, settings)
+        continuous = mapped.take(continuous_rows(shares.atoms, shares.labels))
+        return Univariate(self.mixture.fit(continuous, settings), self.transform, shares)
 
 
 def continuous_rows(atoms: Atoms, labels: NDArray[np.integer]) -> NDArray[np.integer]:

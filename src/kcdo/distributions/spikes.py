@@ -79,24 +79,35 @@ class SpikesBatch(Batch):
 
     def quantile(self, levels: Array) -> Array:
         """Quantiles, (Q, len(levels), 1)."""
-        return np.stack([self._at_level(np.full(len(self), q)) for q in levels], axis=1)[:, :, None]
+        out = np.empty((len(self), len(levels), 1))
+        for k, level in enumerate(levels):
+            out[:, k, 0] = self._at_level(np.full(len(self), level))
+        return out
 
     def sample(self, uniforms: Array) -> Array:
         """Draws: the first uniform chooses the value, the second its place."""
         chosen = self._chosen(uniforms[:, :, 0])
         return (self.places[chosen] + self.spike_width * (uniforms[:, :, 1] - 0.5))[:, :, None]
 
-    def quadrature(self) -> tuple[Array, Array]:
-        """Two Gauss points for each value."""
-        gap = self.spike_width / np.sqrt(12.0)
-        points = np.stack([self.places - gap, self.places + gap], axis=1).ravel()
-        masses = np.repeat(0.5 * self.probabilities, 2, axis=1)
-        return np.broadcast_to(points[:, None], (len(self), len(points), 1)), masses
+    def support(self) -> Array:
+        """The ends of the outermost spikes that have a probability."""
+        present = self.probabilities > 0
+        first, last = np.argmax(present, axis=1), np.argmax(present[:, ::-1], axis=1)
+        half = 0.5 * self.spike_width
+        ends = np.stack([self.places[first] - half, self.places[::-1][last] + half], axis=1)
+        return ends[:, :, None]
+
+    def pieces(self) -> Array:
+        """The ends of the spikes."""
+        return self._beside(np.array([-1.0, 1.0]))
 
     def knots(self) -> Array:
         """The ends of the spikes, from both sides, and their middles."""
-        half = 0.5 * self.spike_width * np.array([-1.0 - _BESIDE, -1.0, 0.0, 1.0, 1.0 + _BESIDE])
-        every = (self.places[:, None] + half).ravel()
+        return self._beside(np.array([-1.0 - _BESIDE, -1.0, 0.0, 1.0, 1.0 + _BESIDE]))
+
+    def _beside(self, offsets: Array) -> Array:
+        """Return places at offsets from every value, in half widths, (Q, n)."""
+        every = (self.places[:, None] + 0.5 * self.spike_width * offsets).ravel()
         return np.broadcast_to(every, (len(self), len(every)))
 
     @property

@@ -23,9 +23,12 @@ from kcdo.components import (
     ModelParameters,
     OperatorParameters,
     Settings,
+    Univariate,
+    UnivariateParameters,
     condition,
     unconditional,
 )
+from kcdo.consistency import kernel_fits, need, shape
 from kcdo.distributions import ConditionalDistribution, Positivity
 from kcdo.errors import InvalidInputError, InvalidTypeError, KcdoWarning
 from kcdo.estimators.base import (
@@ -153,8 +156,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     report_: FitReport
     sums_: NystromSums
-    _operator: DensityOperator | Mixture
-    _parameters: ModelParameters
+    _operator: DensityOperator | Mixture | Univariate
+    _parameters: ModelParameters | UnivariateParameters
     _plan: StreamPlan
     _transform: Columns | None
 
@@ -441,7 +444,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             Progress(self.verbose),
         )
 
-    def _chosen_parameters(self) -> ModelParameters:
+    def _chosen_parameters(self) -> ModelParameters | UnivariateParameters:
         if hasattr(self, "_parameters"):
             return self._parameters
         operator = self._operator.primary
@@ -449,7 +452,11 @@ class ConditionalDensityOperator(ConditionalEstimator):
         return ModelParameters((plain,), {"plain": 1.0})
 
     def _finish(
-        self, system: System, operator: DensityOperator | Mixture, n_samples: int, started: float
+        self,
+        system: System,
+        operator: DensityOperator | Mixture | Univariate,
+        n_samples: int,
+        started: float,
     ) -> None:
         plan = getattr(self, "_plan", None)
         self.report_ = FitReport.of(
@@ -468,6 +475,23 @@ class ConditionalDensityOperator(ConditionalEstimator):
         for name in names:
             other.__dict__.pop(name, None)
         return other
+
+    def _check_fit(self) -> None:
+        super()._check_fit()
+        self._check_parameters()
+        operator, d = self._operator, self._operator.dim
+        if self._transform is not None:
+            need(len(self._transform.parts) == d, "the bounds of the outputs")
+        if hasattr(self, "_parameters"):
+            need({part.dim for part in self._parameters.components} <= {d, None}, "outputs")
+            for kernel in {k for part in self._parameters.components for k in part.kernels}:
+                kernel_fits(kernel, operator.primary.system.centres)
+        else:
+            need(isinstance(operator, DensityOperator), "a mixture without its parameters")
+        if hasattr(self, "_plan"):
+            shape(self._plan.centres, None, self.n_features_in_)
+            need(self._plan.output.measure.dim == d, "the outputs of the streamed fit")
+            shape(self.sums_.targets, self._plan.n_targets, len(self._plan.centres))
 
     # --- the border: parameters, outputs with bounds
 

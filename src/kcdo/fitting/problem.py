@@ -12,7 +12,15 @@ from kcdo.components import Combination, Component, ComponentParameters, Effort
 from kcdo.fitting.families import families
 from kcdo.fitting.losses import BalancedScore, LogScore, Loss
 from kcdo.fitting.spec import ModelSpec
-from kcdo.kernels import Kernel, Nugget, leaves, warped, weighted_mean_sd
+from kcdo.kernels import (
+    Kernel,
+    Nugget,
+    has_metric,
+    leaves,
+    warped,
+    weighted_mean_sd,
+    with_median_scales,
+)
 from kcdo.measures import UniformBox
 from kcdo.rows import Rows, sampled
 from kcdo.systems import Factorable
@@ -36,6 +44,18 @@ class ChosenComponent:
     loss: float
 
 
+@dataclass(frozen=True)
+class Metric:
+    """Features, kernel and noise of a location: its scales say which rows are near.
+
+    ``scores`` is whether inputs count by their ranks too; None: inputs as they are.
+    """
+
+    scores: bool | None
+    kernel: Kernel
+    noise: float
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """The rows and what the user asked for.
@@ -52,6 +72,8 @@ class Problem:
         The input kernel with long tails of inputs drawn in; the kernel itself where none are long.
     allows_nugget : bool
         Whether kernels may know inputs that come back from themselves.
+    metric : Metric, optional
+        What local learning found, where it has looked.
     """
 
     spec: ModelSpec
@@ -59,6 +81,7 @@ class Problem:
     floor: Array
     warped_kernel: Kernel
     allows_nugget: bool = True
+    metric: Metric | None = None
 
     @classmethod
     def of(cls, spec: ModelSpec, rows: Rows, *, allows_nugget: bool = True) -> "Problem":
@@ -73,6 +96,22 @@ class Problem:
         """Whether there is anything to learn: not from a handful of rows or constant outputs."""
         varies = np.all(np.ptp(self.rows.Y, axis=0) > 0)
         return bool(len(self.rows) >= self.effort.fewest_rows and varies)
+
+    @property
+    def may_smooth(self) -> bool:
+        """Whether rows can be smoothed: one output, on the whole line, and inputs of numbers."""
+        one, numbers = self.rows.Y.shape[1] == 1, self.rows.X.dtype != object
+        return one and numbers and self.spec.may_combine
+
+    @property
+    def may_transform(self) -> bool:
+        """Whether outputs may be seen through a transform, and atoms set apart.
+
+        Not if the user chose a kernel or a ridge of the output side, in units of the outputs.
+        """
+        open_output = self.spec.kernel_y is None and self.spec.alpha_prime is None
+        kernel = with_median_scales(self.spec.kernel_x, self.rows.X[:2])
+        return self.may_smooth and open_output and has_metric(kernel, self.rows.X)
 
     @property
     def effort(self) -> Effort:

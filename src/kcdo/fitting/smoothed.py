@@ -1,7 +1,7 @@
 """Smoothed rows whose parameters are chosen: metric, noise, varying noise and smoothers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -12,10 +12,12 @@ from kcdo.components import (
     EVERY,
     Bandwidths,
     Settings,
+    SmoothedParameters,
     SmoothedRows,
     Smoother,
 )
 from kcdo.fitting.local import LocalChoice, LocalLearning
+from kcdo.fitting.problem import ChosenComponent, Metric
 from kcdo.fitting.search import BestSoFar
 from kcdo.kernels import FeatureMap, FreeScales, Kernel, Matern
 from kcdo.parallel import blas_limit, ordered_map
@@ -42,28 +44,6 @@ _GOOD_ENOUGH = 1e-4  # gain of a step, in nats per row, that is not worth anothe
 _SPLIT_ROWS = 120  # from here on some rows learn and others compare
 
 
-@dataclass(frozen=True, eq=False)
-class ChosenMetric:
-    """Features, kernel and noise of a location, and their held-out loss in nats per row."""
-
-    scores: bool | None
-    choice: LocalChoice
-    kernel: Kernel
-    noise: float
-    loss: float
-
-
-def local_loss(rows: Rows, settings: Settings) -> float:
-    """Return the held-out loss of one rough search, in nats per row, of outputs as they are."""
-    effort, (targets, scale) = settings.effort, _targets(rows)
-    judged, neighbours = effort.local_judged[0], effort.local_neighbours[0]
-    learning = LocalLearning.of(_features(rows.X, False), targets, judged, neighbours, settings)
-    family = Matern(smoothness=1.5)
-    with blas_limit(1):
-        found = learning.search(family, learning.start(family), effort.local_steps[:1])
-    return found.loss + float(np.mean(np.log(scale)))
-
-
 def _targets(rows: Rows) -> tuple[Array, Array]:
     """Return outputs for a regression, outliers cut, of mean 0 and sd 1, and their sds before."""
     targets = np.clip(rows.Y, -_LARGEST_TARGET, _LARGEST_TARGET)
@@ -76,8 +56,9 @@ def choose_metric(
     settings: Settings,
     template: Kernel | None = None,
     families: Sequence[Kernel] = FAMILIES,
-) -> ChosenMetric:
-    """Choose features, family, scales and noise by local learning.
+    like: Metric | None = None,
+) -> Metric:
+    """Choose features, family, scales and noise by local learning; as of another metric, if given.
 
     Features and families are compared by rows that did not choose their scales; the best is then
     learnt on more rows, and all rows have the last word on noise and a common factor of the scales.
@@ -86,6 +67,8 @@ def choose_metric(
     kinds: tuple[bool | None, ...] = (False, True) if rows.X.shape[1] <= _MOST_SCORED else (False,)
     if template is not None:
         kinds, families = (None,), [template]
+    elif like is not None:
+        kinds, families = (like.scores,), [replace(like.kernel, scale=None)]  # type: ignore[type-var]
     inputs = {kind: _features(rows.X, kind) for kind in kinds}
     kind, first = _compared(inputs, targets, families, settings)
     effort, X = settings.effort, inputs[kind]
@@ -106,6 +89,7 @@ def _compared(
 ) -> tuple[bool | None, LocalChoice]:
     """Return the features and the family whose rough search foretells other rows best."""
     effort, n = settings.effort, len(targets)
+    candidates = list(product(inputs, families))
     order = np.random.default_rng(settings.seed).permutation(n)
     count = min(effort.local_judged[0], n // 2) if n >= _SPLIT_ROWS else n
     learn, judge = order[:count], order[-count:]  # of few rows the same
@@ -120,7 +104,7 @@ def _compared(
         return other.loss(found), kind, found
 
     with blas_limit(1):
-        found = list(ordered_map(rough, list(product(inputs, families)), settings.n_jobs))
+        found = list(ordered_map(rough, candidates, settings.n_jobs))
     _, kind, choice = min(found, key=lambda each: each[0])
     return kind, choice
 
@@ -131,11 +115,11 @@ def _features(X: NDArray, scores: bool | None) -> Array:
 
 def _last_word(
     rows: Rows, X: Array, targets: Array, kind: bool | None, choice: LocalChoice, settings: Settings
-) -> ChosenMetric:
+) -> Metric:
     """Let all rows judge the noise and one common factor of the scales, in both directions."""
     scales = FreeScales(choice.template, X.shape[1])
     if len(rows) > settings.effort.exact_rows:
-        return ChosenMetric(kind, choice, choice.kernel(X.shape[1]), choice.noise, choice.loss)
+        return Metric(kind, choice.kernel(X.shape[1]), choice.noise)
     groups = Groups.of(X, rows.weights)
     best: BestSoFar[tuple[float, float]] = BestSoFar()
 
@@ -164,14 +148,37 @@ def _last_word(
         steps = steps / 2.0
     factor, log_noise = best.best()
     kernel = scales.kernel(choice.log_scales + factor)
-    return ChosenMetric(kind, choice, kernel, float(np.exp(log_noise)), best.loss)
+    return Metric(kind, kernel, float(np.exp(log_noise)))
 
 
-def located_rows(rows: Rows, metric: ChosenMetric, settings: Settings) -> SmoothedRows:
-    """Fit the location at a metric, and choose how its noise varies, by held-out rows."""
+def best_located(
+    rows: Rows, metrics: Sequence[Metric], settings: Settings
+) -> tuple[Metric, SmoothedRows]:
+    """Fit the location at each metric, with noise that varies, and return the likeliest."""
+    found = [(metric, _located(rows, metric, settings)) for metric in metrics]
+    return min(found, key=lambda each: each[1].normal_loss())
+
+
+def _located(rows: Rows, metric: Metric, settings: Settings) -> SmoothedRows:
     component = SmoothedRows.located(metric.scores, metric.kernel, metric.noise, rows, settings)
     judged = rows.sampled(settings.effort.weighed_rows, settings.seed + 1)
     return component.with_spread(_choose_spread(component, judged))
+
+
+def choose_smoothed(rows: Rows, metrics: Sequence[Metric], settings: Settings) -> ChosenComponent:
+    """Choose the metric, varying noise and smoothers of smoothed rows, by held-out rows."""
+    metric, located = best_located(rows, metrics, settings)
+    component = choose_smoothers(located, settings)
+    parameters = smoothed_parameters(metric, component)
+    return ChosenComponent(parameters, component, parameters, component, np.nan)
+
+
+def smoothed_parameters(metric: Metric, component: SmoothedRows) -> SmoothedParameters:
+    """Return the parameters of a component that was made at a metric."""
+    shares = np.zeros(0) if component.shares is None else component.shares
+    return SmoothedParameters(
+        metric.scores, metric.kernel, metric.noise, component.smoothers, shares, component.spread
+    )
 
 
 def choose_smoothers(component: SmoothedRows, settings: Settings) -> SmoothedRows:
@@ -183,7 +190,7 @@ def choose_smoothers(component: SmoothedRows, settings: Settings) -> SmoothedRow
     shares = mixing_shares(densities, table.weights[judged])
     kept = [i for i in range(len(smoothers)) if shares[i] >= _LEAST_SHARE]
     chosen = tuple(smoothers[i] for i in kept)
-    return component.with_smoothers(chosen, _normalised_by_kind(chosen, shares[kept]))
+    return component.with_smoothers(chosen, shares[kept] / shares[kept].sum())
 
 
 def _choose_spread(component: SmoothedRows, judged: NDArray[np.integer]) -> Bandwidths | None:
@@ -227,11 +234,3 @@ def mixing_shares(table: Array, weights: Array, steps: int = _EM_STEPS) -> Array
         parts = table * shares
         shares = row_shares @ (parts / parts.sum(axis=1, keepdims=True))
     return shares
-
-
-def _normalised_by_kind(smoothers: Sequence[Smoother], shares: Array) -> Array:
-    kinds = np.array([smoother.about for smoother in smoothers])
-    out = shares.copy()
-    for kind in set(kinds.tolist()):
-        out[kinds == kind] /= out[kinds == kind].sum()
-    return out

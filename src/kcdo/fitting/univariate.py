@@ -1,100 +1,75 @@
-"""The story of a default fit of one output: atoms, transform, metric, components, weights."""
+"""What surrounds the mixture of one output: atoms, rounding that is undone, a transform."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.components import (
+    AtomParameters,
     Atoms,
     AtomShares,
     Mixture,
-    PlainDensity,
+    ModelParameters,
     Settings,
-    SmoothedParameters,
     SmoothedRows,
     Univariate,
     UnivariateParameters,
     class_shares,
     continuous_rows,
+    student_tail,
 )
-from kcdo.fitting.densities import ChosenOperator, choose_plain_at
-from kcdo.fitting.problem import Problem
+from kcdo.distributions import MixtureBatch, TransformedBatch
+from kcdo.fitting.problem import Metric, Problem
 from kcdo.fitting.smoothed import (
-    ChosenMetric,
+    best_located,
     choose_metric,
     choose_smoothers,
     every_bandwidth,
-    local_loss,
-    located_rows,
     mixing_shares,
+    smoothed_parameters,
 )
-from kcdo.fitting.weights import combined_weights
-from kcdo.kernels import Kernel, OnFeatures
-from kcdo.rows import Rows
+from kcdo.kernels import Kernel
+from kcdo.rows import Rows, sampled
 from kcdo.transforms import Tabulated, normal_scores, standardised
 
 _TRANSFORM_GAIN = 0.005  # nats per row that normal scores must gain over no transform
 _LEAST_SHARE = 2e-3
 
-
-@dataclass(frozen=True, eq=False)
-class UnivariateFit:
-    """A model of one output and what was chosen on the way."""
-
-    model: Univariate
-    parameters: UnivariateParameters
-    loss: float
+InnerFit = tuple[Mixture, ModelParameters, float | None]
 
 
-def fit_univariate(problem: Problem) -> UnivariateFit:
-    """Choose everything that is open and fit the model of one output."""
+def fit_univariate(
+    problem: Problem,
+    fit_mixture: Callable[[Problem], InnerFit],
+    fit_simple: Callable[[Problem], InnerFit],
+) -> tuple[Univariate, UnivariateParameters, float | None]:
+    """Fit a mixture to one output as it is best seen, with atoms beside it.
+
+    ``fit_simple`` fits what hardly counts: the outputs between atoms where there are none so far.
+    """
     spec, settings, y = problem.spec, problem.spec.settings, problem.rows.Y[:, 0]
-    stage, atoms = spec.progress.stage, Atoms.of(y)
+    atoms = Atoms.of(y)
     rows = problem.rows.with_outputs(_unrounded(problem, atoms))
-    with stage("transform"):
-        transform = choose_transform(rows, settings)
-    mapped = _mapped(rows, transform)
-    with stage("metric"):
-        metric = choose_metric(mapped, settings, _template(problem))
-        located = located_rows(mapped, metric, settings)
+    with spec.progress.stage("transform"):
+        transform, metric = choose_transform(rows, problem.spec.kernel_x, settings)
+    mapped, inner_fit = rows.with_outputs(transform.forward(rows.Y)), fit_mixture
     shares: AtomShares | None = None
-    continuous: NDArray[np.integer] = np.arange(len(rows))
+    parameters: AtomParameters | None = None
     if atoms is not None:
-        with stage("atoms"):
-            judged = rows.sampled(settings.effort.weighed_rows, settings.seed + 1)
-            shares = choose_atom_shares(atoms, y, located, judged)
-            continuous = continuous_rows(atoms, shares.labels)
-    with stage("smoothers"):
-        smoothed = choose_smoothers(located.of_rows(continuous), settings)
-    inner = replace(
-        problem,
-        rows=mapped.take(continuous),
-        floor=problem.floor / np.diff(transform.inverse(np.array([-0.5, 0.5]))),
-    )
-    with stage("plain density"):
-        plain = _plain(inner, metric, smoothed)
-    with stage("weights"):
-        weights, loss = _weights(inner, plain, smoothed)
-    mixture = Mixture((PlainDensity(plain.operator), smoothed), weights)
-    parameters = UnivariateParameters(
-        plain.parameters,
-        SmoothedParameters(
-            metric.scores,
-            metric.kernel,
-            metric.noise,
-            smoothed.smoothers,
-            _shares_of(smoothed),
-            located.spread,
-        ),
-        weights,
-        transform,
-        atoms,
-        () if shares is None else shares.bandwidths,
-        None if shares is None else shares.shares,
-    )
-    return UnivariateFit(Univariate(mixture, transform, shares), parameters, loss)
+        with spec.progress.stage("atoms"):
+            _, located = best_located(mapped, [metric], settings)
+            shares = choose_atom_shares(atoms, y, located, settings)
+            parameters = AtomParameters(
+                atoms, smoothed_parameters(metric, located), shares.bandwidths, shares.shares
+            )
+        mapped = mapped.take(continuous_rows(atoms, shares.labels))
+        inner_fit = fit_simple if atoms.every_value else fit_mixture
+    inner = replace(problem, rows=mapped, floor=np.zeros(1), metric=metric)
+    mixture, chosen, loss = inner_fit(inner)
+    model = Univariate(mixture, transform, shares)
+    return model, UnivariateParameters(chosen, transform, parameters), loss
 
 
 def _unrounded(problem: Problem, atoms: Atoms | None) -> Array:
@@ -111,59 +86,43 @@ def _unrounded(problem: Problem, atoms: Atoms | None) -> Array:
     return Y + gap * noise
 
 
-def _template(problem: Problem) -> Kernel | None:
-    """Return the kernel that the user left open, where it is more than a family."""
-    kernel = problem.spec.kernel_x
-    return None if kernel.family_open else problem.warped_kernel
+def choose_transform(rows: Rows, kernel: Kernel, settings: Settings) -> tuple[Tabulated, Metric]:
+    """Return the map of outputs through which they are foretold better, and the metric there.
 
-
-def _plain(problem: Problem, metric: ChosenMetric, smoothed: SmoothedRows) -> ChosenOperator:
-    kernel = metric.kernel
-    if metric.scores is not None:
-        kernel = OnFeatures(kernel, smoothed.features)
-    sd = float(np.exp(np.median(smoothed.table.log_scale)))
-    return choose_plain_at(problem, kernel, metric.noise, sd)
-
-
-def _weights(
-    problem: Problem, plain: ChosenOperator, smoothed: SmoothedRows
-) -> tuple[dict[str, float], float]:
-    """Return the weights of all distributions, by held-out rows, and the held-out log score."""
-    rows, settings = problem.rows, problem.spec.settings
-    judged = rows.sampled(settings.effort.judged_rows, settings.seed + 1)
-    held_out = {"plain": plain.light_operator.held_out(judged)} | smoothed.held_out(judged)
-    combination = problem.spec.combination
-    wanted = {name: batch for name, batch in held_out.items() if combination.wants(name)}
-    Y, row_weights = rows.Y[judged], rows.weights[judged]
-    weights = combined_weights(wanted, Y, row_weights, combination)
-    density = np.sum([weights[name] * wanted[name].pdf_pairs(Y) for name in wanted], axis=0)
-    loss = -float(np.average(np.log(np.maximum(density, 1e-300)), weights=row_weights))
-    return weights, loss
-
-
-def _shares_of(smoothed: SmoothedRows) -> Array:
-    assert smoothed.shares is not None
-    return smoothed.shares
-
-
-def choose_transform(rows: Rows, settings: Settings) -> Tabulated:
-    """Return the map of outputs whose regression foretells them better: straight or scores."""
+    Straight, or to normal scores: judged by the held-out log score and CRPS, in units of the
+    outputs, of rows that are smoothed in a metric learnt for each.
+    """
     y, weights = rows.Y[:, 0], rows.weights
-    straight, scores = standardised(y, weights), normal_scores(y, weights)
-    losses = []
-    for transform in (straight, scores):
-        slopes = np.average(transform.log_derivative(y), weights=weights)
-        losses.append(local_loss(_mapped(rows, transform), settings) - float(slopes))
-    return scores if losses[1] < losses[0] - _TRANSFORM_GAIN else straight
+    template = None if kernel.family_open else kernel
+    found: list[tuple[float, Tabulated, Metric]] = []
+    for transform in (standardised(y, weights), normal_scores(y, weights)):
+        mapped = rows.with_outputs(transform.forward(rows.Y))
+        like = found[0][2] if found else None  # the same features and family serve both
+        metric = choose_metric(mapped, settings, template, like=like)
+        _, located = best_located(mapped, [metric], settings)
+        smoothed = choose_smoothers(located, settings)
+        found.append((_loss(smoothed, transform, rows, settings), transform, metric))
+    better = found[1][0] < found[0][0] - _TRANSFORM_GAIN
+    return found[int(better)][1:]
 
 
-def _mapped(rows: Rows, transform: Tabulated) -> Rows:
-    return rows.with_outputs(transform.forward(rows.Y))
+def _loss(smoothed: SmoothedRows, transform: Tabulated, rows: Rows, settings: Settings) -> float:
+    """Return the held-out log score + log CRPS of smoothed rows, in units of the outputs."""
+    judged = rows.sampled(settings.effort.plain_judged, settings.seed + 1)
+    Y, weights = rows.Y[judged], rows.weights[judged]
+    held_out = smoothed.held_out(judged)["smoothed"]
+    tail = student_tail(*smoothed.location_and_scale(judged))
+    batch = TransformedBatch(MixtureBatch([held_out, tail], np.array([0.98, 0.02])), transform)
+    log_score = -np.average(batch.logpdf_pairs(Y), weights=weights)
+    return float(log_score + np.log(np.average(batch.crps(Y), weights=weights)))
 
 
-def choose_atom_shares(atoms: Atoms, y: Array, rows: SmoothedRows, judged: NDArray) -> AtomShares:
+def choose_atom_shares(
+    atoms: Atoms, y: Array, rows: SmoothedRows, settings: Settings
+) -> AtomShares:
     """Choose how rows are smoothed into probabilities of atoms, by held-out rows."""
     labels, n_atoms = atoms.labels(y), len(atoms.places)
+    judged = sampled(len(y), settings.effort.weighed_rows, settings.seed + 1)
     likeness = rows.table.likeness_left_out(judged, rows.n_jobs)
     bandwidths = every_bandwidth()
     each = np.arange(len(judged))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from kcdo.arrays import Array
+from kcdo.consistency import need, shape
 from kcdo.kernels.warped import Mapped
 
 _HEAVY = 6.0  # kurtosis beyond which a column is drawn in
@@ -21,6 +22,12 @@ class Feature:
     column: int
     places: Array
     values: Array
+
+    def __post_init__(self) -> None:
+        shape(self.places, None)
+        shape(self.values, len(self.places))
+        increase = all(np.all(np.diff(knots) > 0) for knots in (self.places, self.values))
+        need(len(self.places) >= 2 and increase, "knots that do not increase")
 
     def __call__(self, x: Array) -> Array:
         """Return the feature of values x (N,)."""
