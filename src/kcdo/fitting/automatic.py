@@ -204,7 +204,13 @@ def _held_out(
     seen the one left out. Of thousands of rows, one does not move them.
     """
     few = len(judged) == len(problem.rows)
-    folded = [each for each in chosen if few and not each.component.exact_held_out]
+    inexact = few and not all(each.component.exact_held_out for each in chosen)
+    # to be weighed against one that is folded, the linear ones are folded too
+    folded = [
+        each
+        for each in chosen
+        if inexact and (each.component.linear or not each.component.exact_held_out)
+    ]
     by_folds = _cross_validated(problem, folded) if folded else {}
     found: Batches = {}
     for each in chosen:
