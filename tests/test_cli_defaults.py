@@ -99,10 +99,6 @@ def complete(*words):
 def test_the_shell_completes_commands_and_options():
     assert complete("kcdo", "pre") == ["predict"]
     assert "--drop-missing" in complete("kcdo", "fit", "--d")
-    script = subprocess.run(
-        [EXECUTABLE, "--show-completion", "bash"], capture_output=True, text=True, check=True
-    )
-    assert "_KCDO_COMPLETE=complete_bash" in script.stdout
 
 
 def test_the_facts_of_a_fit_in_json_are_those_of_the_defaults(folder, capsys):

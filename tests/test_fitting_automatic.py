@@ -157,7 +157,6 @@ def test_the_fit_is_a_function_of_rows_and_a_spec():
     plain, located = fit.parameters.components
     assert fit.parameters.weights == fit.model.weights
     assert plain.alpha == fit.system.alpha
-    assert fit.importances.shape == (2,)
     np.testing.assert_array_equal(located.floor, [0.0])
     again = fit.parameters.fit(rows_of(30), spec.settings)
     y = np.linspace(-3, 3, 9)[:, None]

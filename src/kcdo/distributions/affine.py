@@ -98,14 +98,6 @@ class AffineBatch(Batch):
         points, masses = self.inner.quadrature()
         return self._there(points), masses
 
-    def node_points(self) -> tuple[Array, Array] | None:
-        """Points of the inner distributions, moved."""
-        inner = self.inner.node_points()
-        if inner is None:
-            return None
-        points, masses = inner
-        return self.shift[:, :1] + self.scale[:, :1] * points, masses
-
     def knots(self) -> Array:
         """Knots of the inner distributions, mapped."""
         return self._there(self.inner.knots()[:, :, None])[:, :, 0]

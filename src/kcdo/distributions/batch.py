@@ -96,13 +96,6 @@ class Batch(ABC):
         nothing, not even to the variance.
         """
 
-    def node_points(self) -> tuple[Array, Array] | None:
-        """For d = 1: points (K,) or (Q, K) and masses (Q, K) that stand for the distributions.
-
-        Only of kinds that have nodes, dense beside whatever varies: None for the others.
-        """
-        return None
-
     # --- what follows from the above; kinds that know better override it
 
     def pdf(self, points: Array) -> Array:

@@ -105,11 +105,6 @@ class NodeBatch(Batch):
         points, shares = self.layout.quadrature()
         return np.broadcast_to(points, (len(self), *points.shape)), self.masses @ shares
 
-    def node_points(self) -> tuple[Array, Array]:
-        """Two Gauss points in each cell of a grid, with their masses."""
-        points, shares = self.layout.quadrature()
-        return points[:, 0], self.masses @ shares
-
     def knots(self) -> Array:
         """Knots shared by all distributions."""
         knots = self.layout.knots()

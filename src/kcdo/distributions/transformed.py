@@ -10,7 +10,6 @@ from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Rows, join
 from kcdo.distributions.integration import NO_CUTS, between, split_for, with_edges
 from kcdo.distributions.lines import Line
-from kcdo.distributions.mixtures import MixtureBatch
 from kcdo.transforms import Transform
 
 _MIDDLE = np.array([0.25, 0.75])
@@ -84,12 +83,7 @@ class TransformedBatch(Batch):
     def moments(self) -> tuple[Array, Array]:
         """Mean and covariance, by quadrature."""
         if self.dim == 1:
-            inner = self.inner
-            if isinstance(inner, MixtureBatch):  # each part is smooth where another may not be
-                parts = [replace(self, inner=part) for part in inner.parts]
-                return MixtureBatch(parts, inner.weights).moments()
-            points = inner.node_points()
-            return self._moments_on_a_line() if points is None else self._moments_at(*points)
+            return self._moments_on_a_line()
         lines = [self.marginal([i]).moments() for i in range(self.dim)]
         mean = np.hstack([line_mean for line_mean, _ in lines])
         sd = np.sqrt(np.hstack([variance[:, 0] for _, variance in lines]))
@@ -102,13 +96,6 @@ class TransformedBatch(Batch):
             return cov / (scale[:, :, None] * scale[:, None, :])
 
         return mean, self._in_blocks(of_block) * sd[:, :, None] * sd[:, None, :]
-
-    def _moments_at(self, points: Array, masses: Array) -> tuple[Array, Array]:
-        """Return the moments of masses (Q, K) at points (K,) or (Q, K) of the inner outputs."""
-        y = self.transform.inverse(points[..., None])[..., 0]
-        mean = np.einsum("qk,...k->q", masses, y) if y.ndim == 1 else np.sum(masses * y, axis=1)
-        variance = np.sum(masses * (y - mean[:, None]) ** 2, axis=1)
-        return mean[:, None], variance[:, None, None]
 
     def _moments_on_a_line(self) -> tuple[Array, Array]:
         def of_block(batch: Any, _: slice) -> Array:
