@@ -304,7 +304,9 @@ def test_older_files_keep_loading(file):
     found = model.conditional(make_model_fixture.queries()).to_frame(make_model_fixture.STATISTICS)
     assert list(found.columns) == list(expected)
     for name, values in expected.items():
-        np.testing.assert_allclose(found[name], values, rtol=1e-5)
+        # moments of bounded outputs are integrated more finely now than when the file was made
+        rtol = 1e-3 if name in ("mean", "sd") else 1e-6
+        np.testing.assert_allclose(found[name], values, rtol=rtol)
     more = make_model_fixture.traffic(100).tail(20)
     X, Y = more[["flow", "hour", "road"]], more[list(model.target_names_)]
     if hasattr(model, "sums_"):
