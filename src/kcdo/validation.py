@@ -198,9 +198,8 @@ def warn_few_values(Y: Array, names: Sequence[str] | None) -> None:
         message = f"{name} is {values[0]:g} in every row: there is nothing to learn about it."
         if len(values) > 1:
             message = (
-                f"{name} has only {len(values)} distinct values: its density is blurred by "
-                f"{np.diff(values).min() / np.sqrt(12.0):.3g} (gap/√12) or more, and its log score "
-                "means little. Compare models by the CRPS."
+                f"{name} has only {len(values)} distinct values: its density and its log score "
+                "depend on how wide each is drawn. Compare models by the CRPS."
             )
         warnings.warn(message, DiscreteOutputWarning, stacklevel=2)
 

@@ -197,9 +197,9 @@ def _check_weights(
     weights: dict[str, float], parts: Sequence[Component] | Sequence[ComponentParameters]
 ) -> None:
     """Need weights that sum to 1, none of them of a component that is missing."""
-    need(set(weights) <= set(NAMES), "weights of unknown components")
+    there = {name for part in parts for name in part.names}
+    need(set(weights) <= {*NAMES, *there}, "weights of unknown components")
     values = np.array(list(weights.values()), dtype=float)
     need(np.all(values >= 0) and abs(values.sum() - 1.0) < 1e-6, "weights that do not sum to 1")
-    there = {name for part in parts for name in part.names}
     missing = [name for name, weight in weights.items() if weight > 0 and name not in there]
     need(not missing, "the weight of a component that is missing")

@@ -108,11 +108,6 @@ class RowTable:
     def __len__(self) -> int:
         return len(self.location)
 
-    def take(self, rows: NDArray[np.integer]) -> "RowTable":
-        """Return some of the rows."""
-        names = ("coordinates", "location", "log_scale", "residual", "output", "weights")
-        return replace(self, **{name: getattr(self, name)[rows] for name in names})
-
     @cached_property
     def _finder(self) -> Finder:
         return Finder(self.coordinates)
@@ -430,10 +425,6 @@ class SmoothedRows:
             return likeness
         factor = self._noise_factor(likeness, self.spread)
         return replace(likeness, scale=scale * np.sqrt(factor))
-
-    def of_rows(self, rows: NDArray[np.integer]) -> "SmoothedRows":
-        """Return the component that smooths some of the rows, located by all of them."""
-        return replace(self, table=self.table.take(rows), squares=self.squares[rows])
 
     def held_out(self, rows: NDArray[np.integer]) -> dict[str, Batch]:
         """Return the distributions of some training rows without themselves, by name."""

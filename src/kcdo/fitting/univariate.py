@@ -108,7 +108,7 @@ def choose_transform(rows: Rows, kernel: Kernel, settings: Settings) -> tuple[Ta
 
 def _loss(smoothed: SmoothedRows, transform: Tabulated, rows: Rows, settings: Settings) -> float:
     """Return the held-out log score + log CRPS of smoothed rows, in units of the outputs."""
-    judged = rows.sampled(settings.effort.plain_judged, settings.seed + 1)
+    judged = rows.sampled(settings.effort.transform_rows, settings.seed + 1)
     Y, weights = rows.Y[judged], rows.weights[judged]
     held_out = smoothed.held_out(judged)["smoothed"]
     tail = student_tail(*smoothed.location_and_scale(judged))

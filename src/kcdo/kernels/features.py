@@ -1,6 +1,5 @@
 """Inputs as a metric sees them: columns of unit spread, long tails drawn in, normal scores."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +8,6 @@ from scipy.special import ndtri
 
 from kcdo.arrays import Array
 from kcdo.consistency import need, shape
-from kcdo.kernels.warped import Mapped
 
 _HEAVY = 6.0  # kurtosis beyond which a column is drawn in
 _MOST_KNOTS = 256
@@ -61,21 +59,6 @@ class FeatureMap:
         if not self.features:
             return X
         return np.stack([feature(X[:, feature.column]) for feature in self.features], axis=1)
-
-
-@dataclass(frozen=True)
-class OnFeatures(Mapped):
-    """k(Φ(x), Φ(x')) of the features Φ of inputs, of which scales are in units of 1."""
-
-    features: FeatureMap
-
-    def inner_rows(self, X: NDArray) -> NDArray:
-        """Return the features of every row."""
-        return self.features(X)
-
-    def inner_columns(self, columns: Sequence[int]) -> list[int]:
-        """Return the column that each feature is of."""
-        return [columns[feature.column] for feature in self.features.features]
 
 
 def _standardised(column: int, x: Array) -> Feature:

@@ -44,7 +44,7 @@ def _register_sklearn_kernels() -> None:
 
 for _room, _names in (
     (kernels, "Automatic Gaussian Laplace Matern Periodic Categorical Product Sum Nugget Warped"),
-    (kernels, "OnColumns DensityKernel Adapter OnFeatures Feature FeatureMap"),
+    (kernels, "OnColumns DensityKernel Adapter Feature FeatureMap"),
     (measures, "Grid Scattered UniformBox QuasiRandomBox"),
     (linalg, "Tikhonov IteratedTikhonov SpectralCutoff PrintedForm"),
     (regularisation, "PowerScheme PrintedScheme CorrectedScheme"),
