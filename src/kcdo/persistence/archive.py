@@ -44,7 +44,7 @@ _SAMPLE = 1 << 16
 _THE_BEGINNING = (1980, 1, 1, 0, 0, 0)  # of zip time: equal models make equal files
 
 _LARGEST_METADATA = 1 << 24
-_MOST_VALUES = 1_000_000  # in the metadata
+_MOST_VALUES = 300_000  # in the metadata
 _LARGEST_DIRECTORY = 1 << 19  # of the zip: some thousands of members
 _LARGEST_GROWTH = 20  # how many times its own size a file may unpack to, beyond:
 _SMALL = 1 << 26

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from functools import partial
+from functools import cache, partial
 from threading import Lock
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -26,6 +26,7 @@ class Form:
     former: Mapping[str, str | None] = field(default_factory=dict)
     infinite: tuple[str, ...] = ()
     nests: bool = False  # whether objects hold others of their kind, without end
+    cost: int = 2  # of making one, about that of so many kernel values
 
     def written(self, value: Any) -> State:
         """Return the fields of an object."""
@@ -121,10 +122,11 @@ def register_former(
     make: Callable[..., Any],
     *,
     absent: Mapping[str, Any] | None = None,
+    cost: int = 2,
 ) -> None:
     """Let earlier files hold what ``make`` turns, from its fields by keyword, into an object."""
     defaults = {name: partial(_same, value) for name, value in (absent or {}).items()}
-    add_form(Form(name, fields, lambda state: make(**state), defaults=defaults))
+    add_form(Form(name, fields, lambda state: make(**state), defaults=defaults, cost=cost))
 
 
 def register_later(package: str, registration: Callable[[], None]) -> None:
@@ -173,26 +175,38 @@ def matches(value: Any, hint: Any) -> bool:
     >>> matches((1.0, 2), tuple[float, ...] | None), matches(("a",), tuple[float, ...])
     (True, False)
     """
+    return _test_of(hint)(value)
+
+
+@cache
+def _test_of(hint: Any) -> Callable[[Any], bool]:
+    """Return a function that tells whether values are of an annotated type."""
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any or isinstance(hint, TypeVar):
-        return True
+        return lambda value: True
     if getattr(hint, "_is_protocol", False):
-        return all(_has(value, name) for name in vars(hint) if not name.startswith("_"))
-    if origin in (Union, UnionType):
-        return any(matches(value, option) for option in args)
+        members = [name for name in vars(hint) if not name.startswith("_")]
+        return lambda value: all(_has(value, name) for name in members)
     if origin is Literal:
-        return any(type(value) is type(option) and value == option for option in args)
-    if origin is tuple:
-        return isinstance(value, tuple) and _entries_match(value, args)
-    if origin is dict:
-        return isinstance(value, dict) and all(
-            matches(k, args[0]) and matches(v, args[1]) for k, v in value.items()
-        )
-    if origin is list:
-        return isinstance(value, list) and all(matches(v, args[0]) for v in value)
+        return lambda value: any(type(value) is type(arg) and value == arg for arg in args)
     if origin is np.ndarray:
-        return isinstance(value, np.ndarray) and _number_kind_matches(value, args)
-    return _is_instance(value, origin or hint)
+        return lambda value: isinstance(value, np.ndarray) and _number_kind_matches(value, args)
+    if origin not in (Union, UnionType, list, tuple, dict):
+        return _instance_test(origin or hint)
+    each = [_test_of(arg) for arg in args if arg is not Ellipsis]
+    if origin in (Union, UnionType):
+        return lambda value: any(test(value) for test in each)
+    if origin is list or (origin is tuple and Ellipsis in args):
+        return lambda value: isinstance(value, origin) and all(map(each[0], value))
+    if origin is tuple:
+        return lambda value: (
+            isinstance(value, tuple)
+            and len(value) == len(each)
+            and all(test(entry) for test, entry in zip(each, value, strict=True))
+        )
+    return lambda value: (
+        isinstance(value, dict) and all(map(each[0], value)) and all(map(each[1], value.values()))
+    )
 
 
 def _has(value: Any, name: str) -> bool:
@@ -200,19 +214,13 @@ def _has(value: Any, name: str) -> bool:
     return hasattr(type(value), name) or name in getattr(value, "__dict__", {})
 
 
-def _is_instance(value: Any, cls: Any) -> bool:
+def _instance_test(cls: Any) -> Callable[[Any], bool]:
     if cls is None:
-        return value is None
-    if cls in (int, float) and isinstance(value, bool | np.bool_):
-        return False
-    wider = {float: float | int | np.floating | np.integer, int: int | np.integer}
-    return isinstance(value, wider.get(cls, cls))
-
-
-def _entries_match(value: tuple[Any, ...], args: tuple[Any, ...]) -> bool:
-    if len(args) == 2 and args[1] is Ellipsis:
-        return all(matches(entry, args[0]) for entry in value)
-    return len(value) == len(args) and all(map(matches, value, args))
+        return lambda value: value is None
+    if cls not in (int, float):
+        return lambda value: isinstance(value, cls)
+    kinds = (int, np.integer) if cls is int else (int, float, np.integer, np.floating)
+    return lambda value: isinstance(value, kinds) and not isinstance(value, bool)
 
 
 def _number_kind_matches(array: np.ndarray[Any, Any], args: tuple[Any, ...]) -> bool:

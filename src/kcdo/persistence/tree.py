@@ -8,6 +8,7 @@ or array that is used twice is written once, and shared again.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,16 @@ from numpy.typing import NDArray
 
 from kcdo.errors import InvalidTypeError, ModelFileError
 from kcdo.persistence.archive import Arrays, dtype_of, kind_of
-from kcdo.persistence.forms import form_called, form_of
+from kcdo.persistence.forms import Form, form_called, form_of
 
 Record = dict[str, Any]
 
 # A few kernels that hold one another may stand for very many, and whatever holds one tries it out:
-# so the work of loading is bounded by the sizes of all kernels that are held, as often as they are.
-_LARGEST_NESTS = 60_000
+# so what is bounded is the number of objects and of kernels in them, as often as they are held.
+_MOST_WORK = 15_000
 _DEEPEST_NEST = 64
-_MOST_REPEATED = 1 << 30  # bytes of arrays that were referred to before
+_MOST_REPEATED = 1 << 28  # bytes of arrays that were referred to before, beyond:
+_OFTEN = 10  # times all arrays
 
 
 def encode(root: Any, *, single: bool = False) -> tuple[list[Record], Arrays]:
@@ -51,6 +53,7 @@ class _Encoder:
         self.records: list[Record] = []
         self.arrays: Arrays = {}
         self._single = single
+        self._budget = _Budget()
         self._seen: dict[int, tuple[Any, Any]] = {}  # the value too: it must outlive its id
         self._alike: dict[Any, list[tuple[NDArray[Any], Any]]] = {}  # by kind and shape
 
@@ -65,6 +68,7 @@ class _Encoder:
                 name: self.value(part, f"{where}, {name}")
                 for name, part in form.written(written).items()
             }
+            self._budget.take(form, list(_references(fields)))
             self._seen[id(value)] = ({"$ref": len(self.records)}, value)
             self.records.append({"class": form.name, "fields": fields})
         return self._seen[id(value)][0]
@@ -114,6 +118,15 @@ class _Encoder:
         return alike[-1][1]
 
 
+def _references(value: Any) -> Iterator[int]:
+    """Yield the records that a JSON value refers to."""
+    if isinstance(value, dict) and "$ref" in value:
+        yield value["$ref"]
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _references(part)
+
+
 def _in_single(array: NDArray[Any]) -> NDArray[Any] | None:
     """Return an array of doubles in single precision, None where that would lose anything."""
     if array.dtype != np.float64 or array.size < 64:
@@ -138,14 +151,34 @@ def _refusal(value: Any, where: str) -> str:
     )
 
 
+class _Budget:
+    """What all objects of a file may hold together."""
+
+    def __init__(self) -> None:
+        self._nests: list[tuple[int, int]] = []  # size and depth, as if nothing were shared
+        self._work = 0
+
+    def take(self, form: Form, references: list[int]) -> None:
+        """Count the next object, which refers to others."""
+        size = sum(self._nests[i][0] for i in references)
+        depth = max((self._nests[i][1] for i in references), default=0)
+        self._nests.append((size + 1, depth + 1) if form.nests else (0, 0))
+        self._work += form.cost + size
+        if self._work > _MOST_WORK:
+            raise ModelFileError(f"a model file cannot hold so many parts; one more: {form.name}.")
+        if depth > _DEEPEST_NEST:
+            raise ModelFileError(f"{form.name} has parts that are nested too deeply.")
+
+
 class _Decoder:
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
         self._used: set[str] = set()
         self._repeated = 0
+        self._most_repeated = _MOST_REPEATED + _OFTEN * sum(a.nbytes for a in arrays.values())
+        self._budget = _Budget()
+        self._references: list[int] = []
         self.objects: list[Any] = []
-        self._nests: list[tuple[int, int]] = []  # size and depth, as if nothing were shared
-        self._total = self._size = self._depth = 0
 
     def add(self, record: Any) -> None:
         """Make the object of the next record."""
@@ -154,14 +187,9 @@ class _Decoder:
         form = form_called(record["class"])
         if not isinstance(record["fields"], dict):
             raise ModelFileError(f"the fields of {form.name} are not a table.")
-        self._size, self._depth = 0, 0
+        self._references = []
         state = {name: self.value(part) for name, part in record["fields"].items()}
-        self._nests.append((self._size + 1, self._depth + 1) if form.nests else (0, 0))
-        self._total += self._size
-        if self._total > _LARGEST_NESTS:
-            raise ModelFileError(f"{form.name} has too many parts.")
-        if self._depth > _DEEPEST_NEST:
-            raise ModelFileError(f"{form.name} has parts that are nested too deeply.")
+        self._budget.take(form, self._references)
         self.objects.append(form.made(state))
 
     def value(self, value: Any) -> Any:
@@ -172,8 +200,7 @@ class _Decoder:
             return [self.value(entry) for entry in value]
         ((tag, content),) = value.items()
         if tag == "$ref" and type(content) is int and 0 <= content < len(self.objects):
-            size, depth = self._nests[content]
-            self._size, self._depth = self._size + size, max(self._depth, depth)
+            self._references.append(content)
             return self.objects[content]
         if tag in ("$array", "$double") and isinstance(content, str) and content in self._arrays:
             return self._array(content, wide=tag == "$double")
@@ -195,7 +222,7 @@ class _Decoder:
             self._arrays[name] = self._arrays[name].astype(float)  # the same for all who share it
         if name in self._used:
             self._repeated += self._arrays[name].nbytes
-            if self._repeated > _MOST_REPEATED:
+            if self._repeated > self._most_repeated:
                 raise ModelFileError("it uses its arrays too often.")
         self._used.add(name)
         return self._arrays[name]

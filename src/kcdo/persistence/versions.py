@@ -72,6 +72,7 @@ def _spread(
 ) -> components.Spread:
     """Recover the ridge from W, W Wᵀ = (K + diag(ridge) + 1e-10)⁻¹, its upper triangle packed."""
     n = centres.n_centres
+    need(n <= 1000, "a spread of too many inputs")  # it never had more
     shape(whitener, n * (n + 1) // 2)
     routines: Any = get_lapack_funcs(("tpttr", "trtri"), (whitener,))
     unpack, invert = routines
@@ -86,6 +87,7 @@ register_former(
     "Spread",
     {"centres": systems.Centres, "whitener": Array, "noise": float, "signal": Array},
     _spread,
+    cost=2000,
 )
 
 # --- before 0.2: each kind of values had a class, and a mixture and its parameters a field for each
