@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "-NaN",
 MISSING_NUMBERS = (*MISSING, "None")
 _NO_NUMBER = {text.casefold() for text in MISSING_NUMBERS}  # a number is as missing as nAn
 
+_OTHER_NUMBER = re.compile(r"[+-]?\d+[.,]\d+")  # if it is none, then because of another style
 _MOST_CATEGORIES = 50  # beyond these, texts that hardly repeat are no categories
 
 
@@ -69,7 +71,9 @@ class Column:
             self.first_text = str(values.iloc[row]), place.row(row)
             if not self.has_numbers and is_date_text(self.first_text[0]):
                 raise _dates(self.name, *self.first_text)
-        if self.first_text and self.has_numbers:
+        if self.first_text and (
+            self.has_numbers or _OTHER_NUMBER.fullmatch(self.first_text[0].strip())
+        ):
             raise _not_a_number(self.name, *self.first_text, place.style, Role.AUTO)
         self.parts.append(labels(values) if text.any() else found)
 
@@ -112,7 +116,7 @@ def numbers(values: pd.Series, place: Place, role: Role = Role.NUMBER) -> Array:
         return found
     name, row = str(values.name), int(np.flatnonzero(text)[0])
     value, where = str(values.iloc[row]), place.row(row)
-    if np.isfinite(found).any() or _has_comma(value):
+    if np.isfinite(found).any() or _OTHER_NUMBER.fullmatch(value.strip()):
         raise _not_a_number(name, value, where, place.style, role)
     if is_date_text(value):
         raise _dates(name, value, where)
@@ -194,14 +198,12 @@ def _dates(name: str, value: str, row: str) -> InvalidInputError:
 
 def _not_a_number(name: str, value: str, row: str, style: Style, role: Role) -> InvalidInputError:
     what = "correct it"
-    if _has_comma(value) and style.decimal != ",":
+    if _OTHER_NUMBER.fullmatch(value.strip()):
         what = "if this is a decimal comma, say --decimal , and if it groups digits, --thousands ,"
+        if style.decimal == ",":
+            what = "--decimal , asks for a decimal comma, and this has a point"
     elif role is Role.AUTO:
         what = "correct it, or name such columns in --categorical if their values are names"
     return InvalidInputError(
         f"column {name!r} has a text among its numbers: {value!r} in {row}; {what}."
     )
-
-
-def _has_comma(value: str) -> bool:
-    return "," in value and value.replace(",", "", 1).replace("-", "", 1).isdigit()

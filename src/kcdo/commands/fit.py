@@ -29,6 +29,7 @@ from kcdo.errors import InvalidInputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from kcdo.commands.fitting import FitOptions
     from kcdo.commands.holdout import Holdout
     from kcdo.commands.models import Model
     from kcdo.commands.sources import Source
@@ -121,18 +122,31 @@ def fit(
             wanted = wish.checked(table.columns, source.label)
             frame = read_table(source, table, wanted.roles(), console, drop=drop_missing)
         # after the table: what is wrong with it is said before scikit-learn is there
-        from kcdo.commands.fitting import FitOptions, fitted
+        from kcdo.commands.fitting import FitOptions
         from kcdo.commands.models import save_model
 
-        apart = None if holdout is None else holdout.rows(frame)
-        rows = frame if apart is None else frame[~apart]
-        # the library names its stages by itself
-        model = fitted(rows, wanted, FitOptions(selection, centres, seed, verbose=not quiet))
-        kept = (len(frame) - len(rows), holdout.words if holdout else "")
-        model.remember(rows, source.names, kept, seed)
-        found = None if apart is None else _tested(model, frame[apart], console)
-        size = save_model(model.estimator, path)
-        _tell(console, source, out, size, model, found)
+        options = FitOptions(selection, centres, seed, verbose=not quiet)
+        model, found = _fitted(frame, wanted, options, source, holdout, console)
+        _tell(console, source, out, save_model(model.estimator, path), model, found)
+
+
+def _fitted(
+    frame: pd.DataFrame,
+    wanted: Wanted,
+    options: FitOptions,
+    source: Source,
+    holdout: Holdout | None,
+    console: Console,
+) -> tuple[Model, dict[str, Any] | None]:
+    """Return the model of the rows that are not kept back, and the scores of those that are."""
+    from kcdo.commands.fitting import fitted
+
+    apart = None if holdout is None else holdout.rows(frame)
+    rows = frame if apart is None else frame[~apart]
+    model = fitted(rows, wanted, options)  # the library names its stages by itself
+    kept = (len(frame) - len(rows), holdout.words if holdout else "")
+    model.remember(rows, source.names, kept, options.seed)
+    return model, None if apart is None else _tested(model, frame[apart], console)
 
 
 def _holdout(test: float | None, group: str | None, time: str | None, seed: int) -> Holdout | None:

@@ -93,8 +93,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
     ----------
     kernel_x : kernel or "auto", optional
         Input kernel: of kcdo, of scikit-learn, or any function of two arrays. By default
-        :class:`Automatic`, times :class:`Categorical` on columns of a categorical type. Missing
-        scales are chosen.
+        :class:`Automatic`, times :class:`Categorical` on columns of a categorical type or of
+        texts in data frames. Missing scales are chosen.
     kernel_y : kernel, optional
         Output kernel, a density: Gaussian (default), Laplace, Matern or products of those.
     reference : UniformBox, QuasiRandomBox or Sample, optional
