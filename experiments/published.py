@@ -20,7 +20,7 @@ from kcdo.linalg import PrintedForm
 from kcdo.measures import Grid
 from kcdo.reconstruction import Reconstruction
 from kcdo.regularisation import PrintedScheme, Scheme
-from kcdo.systems import ExactSystem, Groups
+from kcdo.systems import ExactRows, Groups
 
 _MOST_NODES = 2000  # along a single output; more change no digit of the quadrature
 _QUERIES = 2000
@@ -75,7 +75,7 @@ class Published:
         ridge = alpha_prime * printed.cell_volume / kernel.integral
         grid = self._grid(Y, min(side, _MOST_NODES)) if Y.shape[1] == 1 else printed
         self._output = Reconstruction(grid, kernel, ridge, PrintedForm())
-        self._system = ExactSystem(self.input_kernel(X), Groups.of(X), alpha)
+        self._system = ExactRows(self.input_kernel(X), Groups.of(X)).factor(alpha)
         self._coefficients = self._system.coefficients(self._output.embed(Y))
         return self
 

@@ -1,13 +1,14 @@
 """Shared by all tests: a fixed stream of random numbers, repeatable examples, real data."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
+from kcdo.components import Effort
 from kcdo.errors import DataNotFoundError
-from kcdo.tuning import minimise
 
 settings.register_profile("kcdo", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("kcdo")
@@ -34,13 +35,37 @@ def real():
     return fetch
 
 
+# Manners do not depend on how good the choice is: two or three steps of every search, few folds.
+SHORT = Effort(
+    race_steps=3,
+    steps=2,
+    filter_steps=2,
+    factorisations=2,
+    near_judgements=2,
+    leaders=(2, 1),
+    folds=2,
+    many_folds=2,
+    coarse_nodes={1: 40, 2: 12, 3: 6},
+    fine_nodes={1: 100, 2: 24, 3: 10},
+    local_judged=(30, 40),
+    local_neighbours=(12, 12),
+    local_steps=(2, 2),
+)
+
+
 @pytest.fixture
-def short_searches(monkeypatch):
-    """Two steps of every search, few folds: manners do not depend on how good the choice is."""
+def give_effort(monkeypatch):
+    """Set how much work every fit of an estimator may do: little, but for what is named."""
 
-    def two_steps(objective, start, bounds, steps, tolerance=0.0):
-        return minimise(objective, start, bounds, 2)
+    def give(**fields):
+        effort = replace(SHORT, **fields)
+        monkeypatch.setattr("kcdo.estimators.conditional.EFFORT", effort)
+        return effort
 
-    monkeypatch.setattr("kcdo.tuning.means.minimise", two_steps)
-    monkeypatch.setattr("kcdo.tuning.densities.minimise", two_steps)
-    monkeypatch.setattr("kcdo.automatic.fit._MANY_FOLDS", 2)
+    return give
+
+
+@pytest.fixture
+def short_searches(give_effort):
+    """Let every fit of an estimator do little work."""
+    return give_effort()

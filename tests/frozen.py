@@ -390,7 +390,8 @@ def deviation(found: Answers, frozen: Answers) -> float:
 def _difference(a: np.ndarray, b: np.ndarray) -> float:
     top = np.max(np.abs(b[np.isfinite(b)]), initial=1e-300)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
-    return float(np.max(np.where(same, 0.0, np.abs(a - b) / top), initial=0.0))
+    far = np.where(same, 0.0, np.abs(a - b) / top)
+    return float(np.max(np.where(np.isnan(far), np.inf, far), initial=0.0))
 
 
 def read(path: Path) -> dict[str, Answers]:

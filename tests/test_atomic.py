@@ -47,6 +47,8 @@ def test_errors_keep_the_names_of_other_files(tmp_path):
         write(tmp_path / "out", b"", FileNotFoundError(errno.ENOENT, "no file", "input.csv"))
     with pytest.raises(FileNotFoundError, match=r"nowhere.out'"):
         write(tmp_path / "nowhere" / "out", b"")
+    with pytest.raises(OSError, match=r"^input\.gz is damaged$"):
+        write(tmp_path / "out", b"", OSError("input.gz is damaged"))
     with pytest.raises(IsADirectoryError, match="Is a directory"):
         write(tmp_path, b"")
     assert list(tmp_path.iterdir()) == []

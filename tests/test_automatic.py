@@ -1,20 +1,13 @@
 """selection="auto": what it chooses, what it keeps, and how near it comes to known truths."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from kcdo.automatic import Problem, automatic_fit, discrete_floor
-from kcdo.automatic.fit import _held_out
-from kcdo.automatic.located import tuned_located
-from kcdo.automatic.plain import mean_choices, residual_sds, tuned_plain
-from kcdo.operators import DensityOperator
-from kcdo.selection import Wishes
-from kcdo.tuning import FAMILIES, Effort, Rows
 from scipy.stats import norm
 
 import kcdo
-from kcdo.systems import ExactSystem, Groups
+from kcdo.fitting.families import FAMILIES
+from kcdo.fitting.problem import discrete_floor
+from kcdo.rows import sampled
 
 PLAIN = kcdo.Combination(1.0, 0.0, 0.0, 0.0)
 
@@ -145,11 +138,12 @@ def test_units_do_not_matter(fitted):
     np.testing.assert_allclose(ratio, 1.0, atol=0.1)
 
 
-def test_rare_events_may_be_absent_from_the_rows_that_learn(short_searches):
+def test_rare_events_may_be_absent_from_the_rows_that_learn(give_effort):
+    give_effort(race_rows=60, rows=80, last_rows=100)
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(900, 2))
-    y = np.zeros(900)
-    y[:2] = 1.0
+    X = rng.normal(size=(200, 2))
+    y = np.zeros(200)
+    y[np.setdiff1d(np.arange(200), sampled(200, 100, seed=0))[:2]] = 1.0
     with pytest.warns(kcdo.DiscreteOutputWarning, match="2 distinct values"):
         model = auto().fit(X, y)
     assert np.all(np.isfinite(model.score_samples(X, y)))
@@ -332,7 +326,7 @@ def test_some_given_weights_leave_the_rest_to_the_data(short_searches):
         auto(combination=0.5).fit(X, Y)
 
 
-def test_uncertain_inputs_widen_every_form(fitted):
+def test_uncertain_inputs_widen_every_component(fitted):
     mean = np.array([[0.3, 0.0]])
     point, cloud = fitted.conditional(mean), fitted.conditional(kcdo.GaussianInput(mean, 0.3))
     assert cloud.std()[0] > 1.5 * point.std()[0]
@@ -349,8 +343,7 @@ def test_the_floor_of_discrete_outputs():
     rng = np.random.default_rng(0)
     smooth = rng.normal(size=400)
     rounded = np.column_stack([smooth, np.round(smooth, 1), np.full(400, 3.0)])
-    with pytest.warns(kcdo.DiscreteOutputWarning, match="output 1 has only .* distinct values"):
-        floor = discrete_floor(np.column_stack([smooth, np.round(smooth), np.full(400, 3.0)]))
+    floor = discrete_floor(np.column_stack([smooth, np.round(smooth), np.full(400, 3.0)]))
     np.testing.assert_allclose(floor, [0.0, 1.0 / np.sqrt(12.0), 0.0])
     fine = discrete_floor(rounded)  # 60 values of 400 rows: a floor, no warning
     np.testing.assert_allclose(fine, [0.0, 0.1 / np.sqrt(12.0), 0.0])
@@ -394,10 +387,12 @@ def test_twenty_rows_are_enough(short_searches):
 
 def test_constant_outputs():
     X = wave()[0]
-    model = auto().fit(X, np.full(80, 4.0))
+    with pytest.warns(kcdo.DiscreteOutputWarning, match="output 0 is 4 in every row"):
+        model = auto().fit(X, np.full(80, 4.0))
     np.testing.assert_allclose(model.predict(X[:3]), 4.0, atol=1e-3)
     assert model.conditional(X[:3]).std().max() < 0.1
-    two = auto().fit(X, np.column_stack([np.full(80, 4.0), X[:, 0]]))
+    with pytest.warns(kcdo.DiscreteOutputWarning, match="output 0 is 4 in every row"):
+        two = auto().fit(X, np.column_stack([np.full(80, 4.0), X[:, 0]]))
     np.testing.assert_allclose(two.predict(X[:3])[:, 0], 4.0, atol=0.01)
 
 
@@ -472,8 +467,8 @@ def test_a_refit_to_the_same_rows_is_the_same_model(fitted):
 def test_a_refit_chooses_nothing(fitted, fresh, monkeypatch):
     X, Y, *_ = wave()
     before = fitted.predict(X)
-    monkeypatch.setattr("kcdo.tuning.means.minimise", None)
-    monkeypatch.setattr("kcdo.tuning.densities.minimise", None)
+    for search in ("means", "races", "filter_search"):
+        monkeypatch.setattr(f"kcdo.fitting.{search}.minimise", None)
     other = fitted.refit(X[:60], Y[:60])
     assert other.report_.n_samples == 60
     assert other.report_.kernel_x == fitted.report_.kernel_x
@@ -487,7 +482,7 @@ def test_a_refit_of_a_plain_rule():
     np.testing.assert_allclose(rule.refit(X, Y).predict(X), rule.predict(X), rtol=1e-9, atol=1e-12)
 
 
-# --- solvers, and what is done for many rows
+# --- solvers
 
 
 @pytest.mark.parametrize(
@@ -502,127 +497,6 @@ def test_solvers_agree(solver, method, short_searches):
     assert model.report_.method == method
     tolerance = 0.1 if method == "nystrom" else 1e-4
     np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=tolerance)
-
-
-def problem_of(n, solver=None, effort=None, seed=0, d=1):
-    X, Y, *_ = wave(n)
-    Y = np.column_stack([Y, X[:, 0] + 0.3 * Y])[:, :d]
-    wishes = Wishes(kcdo.Matern(smoothness=1.5), seed=seed)
-    return Problem(
-        wishes,
-        Rows(X, Y, np.ones(n)),
-        solver or kcdo.Exact(),
-        kcdo.Combination(),
-        "project",
-        np.zeros(d),
-        effort or Effort(steps=8),
-    )
-
-
-@pytest.mark.parametrize("solver", [kcdo.Exact(), kcdo.Nystrom(60)], ids=["exact", "nystrom"])
-def test_of_many_rows_few_learn_and_some_judge(solver):
-    effort = Effort(30, 40, 50, held_out=30, judged_entries=0, race_steps=5, steps=5)
-    problem = problem_of(120, solver, effort)
-    assert len(problem.few()) == 40
-    many = replace(effort, judged_entries=7200.0)
-    assert len(problem_of(120, solver, many).judges(100)) == 60
-    assert len(problem_of(120, solver, many).judges(50)) == 50
-    judged = problem.judges(100)
-    assert len(judged) == len(set(judged)) == 30
-    np.testing.assert_array_equal(judged, problem.judges(100))
-    np.testing.assert_array_equal(problem.judges(120), np.arange(120))
-    means = mean_choices(problem)
-    plain = tuned_plain(problem, means, residual_sds(means[0], problem))
-    located = tuned_located(problem, means)
-    assert len(plain.rows) == 120
-    held_out = _held_out(problem, plain, located, judged)
-    Y = problem.rows.Y[judged]
-    for name in ("plain", "location_scale", "residual_tail"):
-        batch = held_out[name]
-        assert len(batch) == 30
-        assert np.mean(batch.logpdf_pairs(Y)) > -1.2
-    X, *_ = wave(120)
-    location, _ = located.model.map(X)
-    assert np.abs(location[:, 0] - 2 * np.sin(X[:, 0])).mean() < 0.2
-
-
-def test_a_plain_form_that_adds_nothing_is_not_refined(monkeypatch):
-    effort = Effort(30, 40, 60, held_out=30, judged_entries=0, race_steps=6, steps=5)
-    problem = problem_of(120, effort=effort)
-    made = []
-    systems = type(problem).systems
-
-    def counted(self, kernel, rows):
-        of_alpha = systems(self, kernel, rows)
-        return lambda alpha: made.append(alpha) or of_alpha(alpha)
-
-    monkeypatch.setattr(type(problem), "systems", counted)
-    means = mean_choices(problem)
-    sds = residual_sds(means[0], problem)
-    early = tuned_plain(problem, means, sds, rival=np.full(30, 1e3))
-    assert early.choice.dispensable
-    assert len(made) == 1  # α is scaled to all rows and judged once
-    assert made[0] < 0.5  # from 30 rows to 120
-    made.clear()
-    refined = tuned_plain(problem, means, sds, rival=np.full(30, 1e-9))
-    assert not refined.choice.dispensable
-    assert len(made) > 1
-    assert np.isfinite(early.operator.masses(problem.rows.X)).all()
-
-
-@pytest.mark.parametrize("d", [1, 2])
-def test_held_out_densities_of_the_plain_form_are_those_of_a_refit(d):
-    problem = problem_of(30, effort=Effort(steps=2), d=d)
-    means = mean_choices(problem)
-    plain = tuned_plain(problem, means, residual_sds(means[0], problem))
-    judged, rows = np.array([4, 17, 29]), problem.rows
-    found = plain.held_out(judged)
-    points = rows.Y[:7]
-    for i, row in enumerate(judged):
-        others = rows.take(np.setdiff1d(np.arange(30), [row]))
-        alpha = plain.choice.alpha * 30 / 29  # the same ridge
-        system = ExactSystem(plain.choice.kernel, Groups.of(others.X), alpha)
-        operator = DensityOperator.exact(system, plain.fewer, others.Y, "project")
-        expected = operator.batch(rows.X[row : row + 1]).pdf(points)[0]
-        # the marginal, which answers where no row is near, still knows the row
-        np.testing.assert_allclose(found.pdf(points)[i], expected, atol=2e-3 * expected.max())
-
-
-def test_folds_hold_out_every_row_once(monkeypatch):
-    """K-fold densities of a row do not know its output: changing it changes nothing."""
-    monkeypatch.setattr("kcdo.automatic.fit._MANY_FOLDS", 5)
-    problem = problem_of(30, effort=Effort(steps=1))
-    means = mean_choices(problem)
-    plain = tuned_plain(problem, means, residual_sds(means[0], problem))
-    located = tuned_located(problem, means)
-    every = np.arange(30)
-    first = _held_out(problem, plain, located, every)
-    outputs = problem.rows.Y.copy()
-    outputs[11] += 3.0
-    moved = type(problem)(
-        problem.wishes,
-        problem.rows.with_outputs(outputs),
-        problem.solver,
-        problem.combination,
-        problem.positivity,
-        problem.floor,
-        problem.effort,
-    )
-    second = _held_out(moved, plain, located, every)
-    y = np.linspace(-3, 3, 30)[:, None]
-    for name, batch in first.items():
-        difference = np.abs(batch.pdf(y) - second[name].pdf(y)).max(axis=1)
-        assert difference[11] < 1e-12
-        assert difference.max() > 1e-3
-
-
-def test_the_fit_is_a_function_of_rows_and_wishes(short_searches):
-    X, Y, *_ = wave(30)
-    rows = Rows(X, Y[:, None], np.ones(30))
-    fit = automatic_fit(Wishes(kcdo.Gaussian()), rows, kcdo.Exact(), kcdo.Combination(), "project")
-    assert fit.chosen.weights == fit.operator.weights
-    assert fit.chosen.plain.alpha == fit.system.alpha
-    np.testing.assert_array_equal(fit.chosen.floor, [0.0])
 
 
 # --- streams

@@ -74,7 +74,11 @@ def test_what_is_read_is_never_written_over(folder, capsys):
             (["report", model, *looks, folder / "data.html"], 2, of_data),
             (["plot", model, *looks, folder / "data.png"], 2, of_data),
             (["evaluate", model, data, "--force", "-o", folder / "data.png"], 2, of_data),
-            (["sample", model, "--at", "x=1", "-o", model, "--force"], 2, ["is the model that"]),
+            (
+                ["sample", model, "--at", "x=1", "-o", folder / "hard.csv.gz"],
+                2,
+                ["is the model that"],
+            ),
         ],
     )
     assert contents(folder) == before

@@ -10,13 +10,13 @@ import pytest
 
 import kcdo
 from kcdo.commands.app import session
-from kcdo.commands.columns import Column, labels, numbers
+from kcdo.commands.columns import Column, Place, labels, numbers
 from kcdo.commands.console import Console
 from kcdo.commands.kinds import Kind
 from kcdo.commands.models import Model
 from kcdo.commands.naming import Role
 from kcdo.commands.queries import Query
-from kcdo.commands.tables import open_table
+from kcdo.commands.sources import Source
 from kcdo.commands.writing import output_path
 from kcdo.errors import InvalidInputError, KcdoWarning
 from tests.command_line import fail_here, run, succeed_here
@@ -25,7 +25,7 @@ from tests.command_line import fail_here, run, succeed_here
 def table_of(tmp_path, text):
     path = tmp_path / "table.csv"
     path.write_text(text, encoding="utf-8", newline="")
-    return open_table(path)
+    return Source.of([str(path)]).open()
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,10 @@ def test_chunks_hold_all_records_as_they_stand(tmp_path, rows):
     assert [record for chunk in chunks for record in chunk.records] == records
     lengths = [len(chunk) for chunk in chunks]
     assert max(lengths) <= rows
-    assert [chunk.start for chunk in chunks] == [1 + sum(lengths[:i]) for i in range(len(chunks))]
-    frame = pd.concat([chunk.frame(["s", "n"], {"n"}) for chunk in chunks])
+    assert [chunk.place.start for chunk in chunks] == [
+        1 + sum(lengths[:i]) for i in range(len(chunks))
+    ]
+    frame = pd.concat([chunk.frame({"s": Role.CATEGORY, "n": Role.NUMBER}) for chunk in chunks])
     assert frame["n"].tolist() == [1, 2, 3, 4, 5]
     assert frame["s"].tolist() == ["x", 'a\n"b"', '5" pipe', "", "end"]
 
@@ -73,7 +75,7 @@ def test_blank_lines_are_no_rows_wherever_chunks_end(tmp_path, rows):
         "3\t4\r\n",
         "5\t6\n",
     ]
-    assert chunks[-1].start + len(chunks[-1]) == 4
+    assert chunks[-1].place.start + len(chunks[-1]) == 4
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7])
@@ -83,28 +85,33 @@ def test_a_row_of_another_width_is_named(tmp_path, rows):
         list(table.chunks(rows))
 
 
+def place(start=1):
+    return Place("data.csv", start)
+
+
 def test_numbers_and_labels():
-    texts = pd.Series(["1", " 2.5", "1e3", "", "None", "NA", "-inf"], name="x", dtype=object)
-    np.testing.assert_array_equal(numbers(texts, 1), [1, 2.5, 1e3, *[np.nan] * 3, -np.inf])
-    np.testing.assert_array_equal(numbers(pd.Series([True, False]), 1), [1, 0])
+    texts = pd.Series(["1", " 2.5", "1e3", "", "None", "NA", "-NaN"], name="x", dtype=object)
+    np.testing.assert_array_equal(numbers(texts, place()), [1, 2.5, 1e3, *[np.nan] * 4])
+    np.testing.assert_array_equal(numbers(pd.Series([True, False]), place()), [1, 0])
     for bad in ("1_000", "12 km", "0x10"):
-        with pytest.raises(InvalidInputError, match=rf"'x' has a text .* '{bad}' in row 6"):
-            numbers(pd.Series(["1", bad], name="x"), 5)
+        message = rf"'x' has a text .* '{bad}' in row 6 of data.csv"
+        with pytest.raises(InvalidInputError, match=message):
+            numbers(pd.Series(["1", bad], name="x"), place(5))
     assert labels(pd.Series([1.0, np.nan, 2.0])).tolist() == ["1", None, "2"]
     assert labels(pd.Series(["a ", "", "None"], dtype="category")).tolist() == ["a", None, "None"]
     with pytest.raises(InvalidInputError, match="holds dates"):
-        numbers(pd.Series(pd.to_datetime(["2020-01-01"]), name="when"), 1)
+        numbers(pd.Series(pd.to_datetime(["2020-01-01"]), name="when"), place())
 
 
 def test_a_column_is_categorical_if_nothing_in_it_is_a_number():
     column = Column("x", Role.AUTO)
     for start, part in ((1, ["", ""]), (3, ["a", "b"]), (5, ["NA", "a"])):
-        column.add(pd.Series(part), start)
+        column.add(pd.Series(part), place(start))
     assert column.values().tolist() == [None, None, "a", "b", None, "a"]
     with pytest.raises(InvalidInputError, match=r"'a' in row 3"):
-        column.add(pd.Series(["7", "b"]), 7)
+        column.add(pd.Series(["7", "b"]), place(7))
     many = Column("id", Role.AUTO)
-    many.add(pd.Series([f"r{i}" for i in range(60)]), 1)
+    many.add(pd.Series([f"r{i}" for i in range(60)]), place())
     with pytest.raises(InvalidInputError, match="60 different texts in 60 rows"):
         many.values()
 

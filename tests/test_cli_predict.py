@@ -152,7 +152,8 @@ def test_bad_requests_are_refused_in_one_line(folder, tmp_path, capsys):
             (predict("header.csv"), 1, ["no rows"]),
             (predict("fog.csv", model=tmp_path / "model.kcdo"), 1, ["model.kcdo"]),
             (predict("fog.csv", model=tmp_path / "none.kcdo"), 1, ["there is no model file"]),
-            (predict("fog.csv", to=tmp_path / "out.parquet"), 2, [".csv.gz"]),
+            (predict("fog.csv", to=tmp_path / "out.parquet"), 1, ["'fog'"]),
+            (predict("fog.csv", to=tmp_path / "p.xlsx"), 2, ["p.xlsx", ".csv", ".parquet", ".gz"]),
             (predict("fog.csv", "--stats", "logpdf"), 2, ["no column 'speed'"]),
         ],
     )

@@ -175,14 +175,13 @@ def test_constant_and_duplicated_columns_work():
 def test_a_constant_output_is_predicted_as_such():
     X, _ = gaussian_linear(30, 6)
     for value in (0.0, 5.0, -1e9):
-        dist = (
-            kcdo.ConditionalDensityOperator(selection="heuristic")
-            .fit(X, np.full(30, value))
-            .conditional(X[:2])
-        )
+        model = kcdo.ConditionalDensityOperator(selection="heuristic")
+        with pytest.warns(kcdo.DiscreteOutputWarning, match="in every row"):
+            dist = model.fit(X, np.full(30, value)).conditional(X[:2])
         np.testing.assert_allclose(dist.mean(), value, atol=1e-2 * max(abs(value), 1.0))
     joint = np.column_stack([X[:, 0], np.full(30, 3.0)])
-    dist = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, joint).conditional(X[:2])
+    with pytest.warns(kcdo.DiscreteOutputWarning, match="output 1 is 3 in every row"):
+        dist = model.fit(X, joint).conditional(X[:2])
     np.testing.assert_allclose(dist.mean()[:, 1], 3.0, atol=0.03)
 
 
@@ -392,6 +391,23 @@ def test_what_happens_to_the_queries_later_changes_no_answer(fitted, waves):
     np.testing.assert_array_equal(dist.mean(), expected)
 
 
+def test_what_happens_to_the_rows_later_changes_no_model():
+    """Also of densities that are made from the weights of rows, query by query."""
+    rng = np.random.default_rng(0)
+    data = rng.integers(-2, 3, (40, 1)) * 1.0, rng.normal(size=(40, 2)), rng.uniform(0.5, 2.0, 40)
+    options = dict(
+        kernel_y=kcdo.Gaussian(0.5),
+        reference=kcdo.UniformBox(-4.0, 4.0, nodes=30),
+        selection="heuristic",
+    )
+    expected = kcdo.ConditionalDensityOperator(**options).fit(*data)
+    mine = [part.copy() for part in data]
+    model = kcdo.ConditionalDensityOperator(**options).fit(*mine)
+    for part in mine:
+        part[:20] = 100.0
+    np.testing.assert_array_equal(model.predict(QUERIES), expected.predict(QUERIES))
+
+
 @pytest.mark.parametrize("selection", ["heuristic", "auto"])
 def test_a_box_nowhere_near_the_outputs_is_an_error(waves, selection):
     model = kcdo.ConditionalDensityOperator(
@@ -418,8 +434,8 @@ def test_a_box_nowhere_near_the_outputs_is_an_error(waves, selection):
 def test_output_options_that_do_not_fit_fail_before_any_work(
     monkeypatch, waves, options, selection
 ):
-    monkeypatch.setattr("kcdo.selection.ExactSystem", None)  # would fail otherwise
-    monkeypatch.setattr("kcdo.automatic.fit.mean_choices", None)
+    monkeypatch.setattr("kcdo.fitting.rules.ExactRows", None)  # would fail otherwise
+    monkeypatch.setattr("kcdo.fitting.automatic.mean_choices", None)
     with pytest.raises(ValueError):  # noqa: PT011 - each message has its own test
         kcdo.ConditionalDensityOperator(selection=selection, **options).fit(*waves)
 

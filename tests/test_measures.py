@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from sklearn.base import clone
 
 from kcdo.errors import InvalidInputError
@@ -295,3 +296,37 @@ class TestScattered:
         assert not measure.outside(inside).any()
         assert measure.outside(inside + np.array([0.0, 2 * unit])).all()
         assert measure.outside(inside - [2.0, 0.0]).all()
+
+
+# --- interpolation on grids
+
+
+def test_interpolation_is_exact_for_multilinear_functions():
+    grid = Grid(np.array([0.0, -1.0]), np.array([2.0, 3.0]), (5, 8))
+    inner = np.random.default_rng(0).uniform([0.25, -0.7], [1.75, 2.7], (40, 2))
+
+    def bilinear(P):
+        return 2.0 + P[:, 0] - 3.0 * P[:, 1] + 0.5 * P[:, 0] * P[:, 1]
+
+    shares = grid.interpolation(inner)
+    assert shares.shape == (40, 40)
+    assert shares.getnnz(axis=1).max() <= 4
+    np.testing.assert_allclose(shares @ bilinear(grid.nodes), bilinear(inner), rtol=1e-12)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+
+
+def test_interpolation_at_nodes_edges_and_outside():
+    grid = Grid(np.array([0.0]), np.array([4.0]), (4,))
+    np.testing.assert_allclose(grid.interpolation(grid.nodes).toarray(), np.eye(4), atol=1e-15)
+    edges = grid.interpolation(np.array([[0.0], [0.3], [3.9], [4.0], [-0.1], [4.1], [1e300]]))
+    expected = np.zeros((7, 4))
+    expected[[0, 1], 0] = expected[[2, 3], 3] = 1.0
+    np.testing.assert_allclose(edges.toarray(), expected, atol=1e-15)
+
+
+@given(hnp.arrays(float, (6, 3), elements=st.floats(-1.0, 2.0)))
+def test_shares_are_not_negative_and_sum_to_one_inside(points):
+    grid = Grid(np.zeros(3), np.ones(3), (2, 5, 3))
+    shares = grid.interpolation(points)
+    assert shares.min() >= 0
+    np.testing.assert_allclose(np.ravel(shares.sum(axis=1)), 1.0 - grid.outside(points), atol=1e-12)

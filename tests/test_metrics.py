@@ -16,7 +16,13 @@ from kcdo import metrics
 from kcdo.errors import InvalidInputError, MissingExtraError, SignedDensityError
 from tests.gaussian_truth import GaussianTruth, made
 
-SCORES = [metrics.log_score, metrics.crps, metrics.cde_loss, metrics.energy_score]
+SCORES = [
+    metrics.log_score,
+    metrics.crps,
+    metrics.cde_loss,
+    metrics.energy_score,
+    metrics.dawid_sebastiani_score,
+]
 SHARES = [metrics.interval_coverage, metrics.hpd_coverage]
 JOINT = [f for f in SCORES + SHARES if f is not metrics.crps]
 PAIRED = [*SCORES, *SHARES, metrics.pit_values, metrics.hpd_values, metrics.calibration_curve]
@@ -98,7 +104,7 @@ def test_energy_score_can_be_repeated_and_follows_the_seed():
 def test_energy_score_in_chunks_differs_only_by_the_draws(monkeypatch):
     dist, Y = made(q=60, d=2)
     whole = metrics.energy_score(dist, Y, average=False)
-    monkeypatch.setattr("kcdo.metrics.scores._PAIRED_DISTANCES", 1)
+    monkeypatch.setattr("kcdo.metrics.joint._NUMBERS", 1)
     np.testing.assert_allclose(metrics.energy_score(dist, Y, average=False), whole)
 
 
@@ -370,7 +376,7 @@ def test_signed_densities_have_no_scores():
 def test_without_scoringrules_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "scoringrules", None)
     dist, y = made(q=3)
-    for metric in (metrics.crps, metrics.energy_score):
+    for metric in (metrics.crps, metrics.energy_score, metrics.dawid_sebastiani_score):
         with pytest.raises(MissingExtraError, match=r'pip install "kcdo\[metrics\]"'):
             metric(dist, y)
     assert np.isfinite(metrics.cde_loss(dist, y))  # the others do without

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kcdo.tuning import Rows, families
 
 import kcdo
 from kcdo.errors import InvalidInputError
+from kcdo.fitting.families import families
 from kcdo.kernels import (
     FreeScales,
     Gaussian,
@@ -19,6 +19,7 @@ from kcdo.kernels import (
     with_median_scales,
 )
 from kcdo.kernels.expectation import expectation
+from kcdo.rows import Rows
 from tests.differences import assert_gradient
 from tests.model_files import forge, records
 
@@ -132,16 +133,19 @@ def test_a_stream_has_no_nugget(short_searches):
     assert not isinstance(model.report_.kernel_x, Nugget)
 
 
-def test_a_location_with_many_inputs_is_calibrated_at_new_ones(monkeypatch, short_searches):
-    """The spread is computed from some inputs, so that no input may have an effect of its own."""
-    monkeypatch.setattr("kcdo.automatic.located.SPREAD_ROWS", 30)
+@pytest.mark.parametrize(("spread_rows", "kind"), [(40, Nugget), (39, Gaussian)])
+def test_a_location_with_many_inputs_is_calibrated_at_new_ones(give_effort, spread_rows, kind):
+    """Where its spread is computed from some inputs only, none may be remembered."""
+    give_effort(spread_rows=spread_rows)
     rng = np.random.default_rng(0)
-    x = np.repeat(rng.uniform(0, 3, 50), 3)
-    y = np.repeat(rng.normal(size=50), 3) + 0.1 * rng.normal(size=150)
+    inputs, group = np.sort(rng.uniform(0, 3, 40)), np.repeat(np.arange(40), 6)
+    x, offset = inputs[group], 0.5 * rng.normal(size=40)[group]
+    y = 2.0 * np.sin(2.0 * x) + offset + 0.5 * rng.normal(size=240)
     only = kcdo.Combination(0.0, 1.0, 0.0, 0.0)
-    model = kcdo.ConditionalDensityOperator(combination=only).fit(x[:, None], y)
-    new = model.conditional(rng.uniform(0.2, 2.8, (40, 1)))
-    assert 0.6 < new.std().mean() < 1.6
+    model = kcdo.ConditionalDensityOperator(Gaussian(), combination=only).fit(x[:, None], y)
+    assert isinstance(model._parameters.components[1].location.kernel, kind)
+    new = model.conditional(np.linspace(0.2, 2.8, 40)[:, None])
+    assert new.std().mean() == pytest.approx(np.sqrt(0.5), rel=0.25)
 
 
 # --- the name that it had in version 0.1

@@ -107,3 +107,55 @@ def test_workers_use_their_scratch_memory_again():
 
     for found in ordered_map(addresses, range(4), 2):
         assert found == ((4, 5), (2, 3), True)
+
+
+# --- results in order
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 4, None])
+def test_results_come_in_order(n_jobs):
+    wait = threading.Event()
+
+    def square(i):
+        wait.wait(0.001 * (i % 3))
+        return i * i
+
+    assert list(ordered_map(square, range(50), n_jobs)) == [i * i for i in range(50)]
+    assert list(ordered_map(square, [], n_jobs)) == []
+
+
+def test_threads_do_not_start_threads():
+    def names(_):
+        return set(ordered_map(lambda _: threading.current_thread().name, range(5), 3))
+
+    found = list(ordered_map(names, range(4), 2))
+    assert all(len(inner) == 1 for inner in found)
+    assert threading.current_thread().name not in set().union(*found)
+
+
+def test_few_results_wait_to_be_taken():
+    begun = []
+    results = ordered_map(begun.append, range(1000), 2)
+    next(results)
+    results.close()
+    assert len(begun) < 50
+    assert not [t for t in threading.enumerate() if "ThreadPool" in t.name]
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_an_error_ends_the_work(n_jobs, error):
+    begun = []
+
+    def fail_at_five(i):
+        begun.append(i)
+        if i == 5:
+            raise error("five")
+        return i
+
+    taken = []
+    with pytest.raises(error, match="five"):
+        taken.extend(i for i in ordered_map(fail_at_five, range(1000), n_jobs))
+    assert len(begun) < 100
+    assert not [t for t in threading.enumerate() if "ThreadPool" in t.name]
+    assert list(ordered_map(lambda i: i, range(9), n_jobs)) == list(range(9))

@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 import kcdo
-from kcdo.systems import Exact, ExactSystem, Groups, Iterative, Nystrom, automatic, may_repeat
+from kcdo.systems import (
+    Exact,
+    ExactRows,
+    Groups,
+    Iterative,
+    Nystrom,
+    WhitenedSums,
+    choose_solver,
+    may_repeat,
+)
 
 ALPHA, ALPHA_PRIME = 0.02, 0.05
 GIB = 1 << 30
@@ -37,7 +46,7 @@ def dense_answer(model, X, Y, omega, Xq):
 
 
 def node_densities(model, Xq):
-    return model._operator.masses(Xq) / model._operator.output.measure.weights
+    return model._operator.batch(Xq).masses / model._operator.output.measure.weights
 
 
 # --- the cases
@@ -94,7 +103,7 @@ REFERENCES = {
 
 @pytest.fixture(params=STRUCTURES)
 def structure(request, monkeypatch):
-    monkeypatch.setattr("kcdo.binning._LARGEST_SUMS", 0)  # binning has its own tests
+    monkeypatch.setattr("kcdo.fitting.binning._LARGEST_SUMS", 0)  # binning has its own tests
     return STRUCTURES[request.param]
 
 
@@ -185,8 +194,11 @@ def test_the_condition_number_is_about_right():
     kernel = kcdo.Gaussian(1.0)
     exact = np.linalg.cond(kernel(X) + 40 * 0.01 * np.eye(40))
     groups = Groups.of(X, omega)
-    assert ExactSystem(kernel, groups, 0.01).condition() == pytest.approx(exact, rel=0.1)
-    bound = ExactSystem(kernel, groups, 0.01, Iterative()).condition()
+    found, bound = (
+        ExactRows(kernel, groups, solver).factor(0.01).describe().condition
+        for solver in (Exact(), Iterative())
+    )
+    assert found == pytest.approx(exact, rel=0.1)
     assert exact <= bound <= 4 * exact
 
 
@@ -197,7 +209,7 @@ def test_embedding_weights_and_leave_one_out(solver):
     X, omega = repeated(rng), real(rng, 60)
     B = rng.normal(size=(60, 2))
     kernel = kcdo.Laplace(1.0)
-    system = ExactSystem(kernel, Groups.of(X, omega), ALPHA, solver)
+    system = ExactRows(kernel, Groups.of(X, omega), solver).factor(ALPHA)
     A = kernel(X) + omega.sum() * ALPHA * np.diag(1.0 / omega)
     tolerance = 2e-3 if solver == Exact("float32") else 1e-9
     expected = np.linalg.inv(A) @ kernel(X, QUERIES)
@@ -215,7 +227,7 @@ def test_embedding_weights_and_leave_one_out(solver):
 def test_jitter_is_not_added_where_it_is_not_needed():
     X = np.linspace(0, 1, 100)[:, None]
     for dtype in ("float64", "float32"):
-        assert ExactSystem(kcdo.Gaussian(0.5), Groups.of(X), 1e-4, Exact(dtype)).jitter == 0.0
+        assert ExactRows(kcdo.Gaussian(0.5), Groups.of(X), Exact(dtype)).factor(1e-4).jitter == 0.0
 
 
 @pytest.mark.parametrize(
@@ -239,14 +251,30 @@ def test_jitter_is_added_where_rounding_needs_it(dtype, alpha, largest):
 def test_the_least_jitter_that_works_is_used():
     """A kernel with eigenvalue -1e-9 needs a little more than that, not a million times."""
     shift = kcdo.Adapter(lambda a, b: (1.0 + 1e-9) * np.ones((len(a), len(b))) - 1e-9 * (a == b.T))
-    system = ExactSystem(shift, Groups.of(np.arange(50.0)[:, None]), 1e-16)
+    system = ExactRows(shift, Groups.of(np.arange(50.0)[:, None])).factor(1e-16)
     assert 1e-9 < system.jitter < 2e-8
 
 
 def test_an_indefinite_kernel_is_refused():
     wrong = kcdo.Adapter(lambda a, b: -1.0 * (a == b.T))
     with pytest.raises(np.linalg.LinAlgError, match=r"even with .* added to its diagonal: is the"):
-        ExactSystem(wrong, Groups.of(np.arange(5.0)[:, None]), 1e-3)
+        ExactRows(wrong, Groups.of(np.arange(5.0)[:, None])).factor(1e-3)
+
+
+def sums_of(cross):
+    """Sums over two far centres, for which the whitened basis is the identity."""
+    centres = np.array([[0.0], [1e3]])
+    return WhitenedSums(kcdo.Gaussian(1.0), centres, np.eye(2), np.asarray(cross), 10.0, True)
+
+
+def test_jitter_of_sums_over_centres():
+    assert sums_of([[2.0, 0.0], [0.0, 1.0]]).factor(1e-6).jitter == 0.0
+    rounded = sums_of([[1.0, 1.0 + 1e-12], [1.0 + 1e-12, 1.0]])  # an eigenvalue of -1e-12
+    system = rounded.factor(1e-20)
+    assert 1e-12 < system.jitter < 2e-11
+    assert system.describe().jitter == system.jitter
+    with pytest.raises(np.linalg.LinAlgError, match=r"over the centres .* even with .* A larger"):
+        sums_of([[1.0, 0.0], [0.0, -1.0]]).factor(1e-3)
 
 
 # --- memory
@@ -254,7 +282,7 @@ def test_an_indefinite_kernel_is_refused():
 
 def few_bytes(monkeypatch, n):
     monkeypatch.setattr("kcdo.memory.available_memory", lambda: int(n))
-    monkeypatch.setattr("kcdo.systems.options.available_memory", lambda: int(n))
+    monkeypatch.setattr("kcdo.systems.choice.available_memory", lambda: int(n))
 
 
 def no_matrix(*args, **kwargs):
@@ -290,7 +318,7 @@ def test_repeated_inputs_need_little_memory(monkeypatch):
 
 def test_a_streamed_fit_on_a_large_grid_is_refused_before_allocating(monkeypatch):
     few_bytes(monkeypatch, 4 * GIB)
-    monkeypatch.setattr("kcdo.streaming.StreamPlan.empty_sums", no_matrix)
+    monkeypatch.setattr("kcdo.fitting.streaming.StreamPlan.empty_sums", no_matrix)
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(2000, 4)), rng.normal(size=(2000, 3))
     model = kcdo.ConditionalDensityOperator(
@@ -324,15 +352,15 @@ def test_a_dense_reconstruction_beyond_memory_is_refused(monkeypatch):
 
 def test_the_choice_follows_the_number_of_inputs_and_memory(monkeypatch):
     few_bytes(monkeypatch, 64 * GIB)
-    assert automatic(12_000) == Exact()
-    assert automatic(12_001) == Nystrom()
-    assert automatic(5_000, 1e-3) == Exact()
-    few = automatic(5_001, 1e-3)
+    assert choose_solver(12_000) == Exact()
+    assert choose_solver(12_001) == Nystrom()
+    assert choose_solver(5_000, 1e-3) == Exact()
+    few = choose_solver(5_001, 1e-3)
     assert few == Nystrom(centers=1000, tolerance=few.tolerance)
     assert few.tolerance == pytest.approx(3e-5)
     few_bytes(monkeypatch, 1 * GIB)
-    assert automatic(9_000) == Exact()
-    assert automatic(9_500) == Nystrom()  # 1.3 · 8 · 9,500² exceeds 0.8 GiB
+    assert choose_solver(9_000) == Exact()
+    assert choose_solver(9_500) == Nystrom()  # 1.3 · 8 · 9,500² exceeds 0.8 GiB
 
 
 def test_a_tolerance_takes_no_more_centres_than_reach_it():
@@ -346,7 +374,7 @@ def test_a_tolerance_takes_no_more_centres_than_reach_it():
 
 
 def test_a_kernel_of_the_user_keeps_the_exact_system(monkeypatch):
-    monkeypatch.setattr("kcdo.systems.options._LARGEST_SMOOTH_EXACT", 100)
+    monkeypatch.setattr("kcdo.systems.choice._LARGEST_SMOOTH_EXACT", 100)
     X = np.random.default_rng(0).normal(size=(150, 2))
     for options, method in (
         ({}, "nystrom"),
@@ -378,7 +406,7 @@ def test_centres_answer_like_the_exact_system_at_the_ridge_of_the_heuristic():
     [(40, 1, "exact"), (200, 1, "nystrom"), (40, 20, "exact"), (200, 3, "nystrom")],
 )
 def test_the_choice_of_a_fit(monkeypatch, n_distinct, repeats, method):
-    monkeypatch.setattr("kcdo.systems.options._LARGEST_SMOOTH_EXACT", 100)
+    monkeypatch.setattr("kcdo.systems.choice._LARGEST_SMOOTH_EXACT", 100)
     rng = np.random.default_rng(0)
     X = rng.permutation(np.repeat(rng.normal(size=(n_distinct, 2)), repeats, axis=0))
     model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(
@@ -392,7 +420,7 @@ def test_the_choice_of_a_fit(monkeypatch, n_distinct, repeats, method):
 def test_a_fit_that_memory_does_not_allow_exactly_is_streamed(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))
-    monkeypatch.setattr("kcdo.systems.options.available_memory", lambda: 1 << 19)
+    monkeypatch.setattr("kcdo.systems.choice.available_memory", lambda: 1 << 19)
     assert (
         kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, X[:, 0]).report_.method
         == "nystrom"
@@ -400,14 +428,14 @@ def test_a_fit_that_memory_does_not_allow_exactly_is_streamed(monkeypatch):
 
 
 def test_the_papers_rule_is_always_exact(monkeypatch):
-    monkeypatch.setattr("kcdo.systems.options._LARGEST_AUTOMATIC_EXACT", 10)
+    monkeypatch.setattr("kcdo.systems.choice._LARGEST_AUTOMATIC_EXACT", 10)
     X = np.linspace(0, 1, 30)[:, None]
     model = kcdo.ConditionalDensityOperator(selection="paper").fit(X, X[:, 0] ** 2)
     assert model.report_.method == "exact"
 
 
 def test_equal_rows_are_looked_for_where_a_sample_has_them(monkeypatch):
-    monkeypatch.setattr("kcdo.systems.options._LARGEST_AUTOMATIC_EXACT", 100)
+    monkeypatch.setattr("kcdo.systems.choice._LARGEST_AUTOMATIC_EXACT", 100)
     distinct = np.arange(1000.0)[:, None]
     assert not may_repeat(distinct, 0)
     assert may_repeat(distinct[:100], 0)
@@ -441,9 +469,9 @@ def test_a_better_preconditioner_needs_fewer_iterations():
     groups, B = Groups.of(X), rng.normal(size=(300, 1))
     steps = []
     for rank in (1, 30, 300):
-        system = ExactSystem(kcdo.Matern(2.0), groups, 1e-5, Iterative(rank))
+        system = ExactRows(kcdo.Matern(2.0), groups, Iterative(rank)).factor(1e-5)
         system.coefficients(B)
-        steps.append(system.factor.iterations)
+        steps.append(system.describe().iterations)
     assert steps[0] > 2 * steps[1] > 4 * steps[2]
     assert steps[2] <= 3
 

@@ -1,4 +1,4 @@
-"""Fits from sums: chunks, memory maps, partial fits, workers; binned outputs; centres."""
+"""Fits from sums: chunks, memory maps, partial fits, workers, interruptions."""
 
 import threading
 from itertools import pairwise, permutations
@@ -10,13 +10,9 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 import kcdo
-from kcdo.binning import OutputBins
 from kcdo.errors import KcdoWarning
 from kcdo.estimators.conditional import ConditionalDensityOperator
-from kcdo.kernels import DensityKernel
-from kcdo.measures import Grid, Scattered
-from kcdo.reconstruction import Reconstruction
-from kcdo.streaming import Pilot, StreamPlan
+from kcdo.fitting import Pilot, StreamPlan
 from kcdo.systems import NystromSums
 from kcdo.validation import is_chunks
 
@@ -190,7 +186,7 @@ def spoiled(array, value):
     [
         (lambda X, Y: (X[:, :1], Y), "X has 1 features, but .* is expecting 2 features"),
         (lambda X, Y: (spoiled(X, np.nan), Y), "Input X contains NaN in column 0, 1 of 50 rows"),
-        (lambda X, Y: (X, spoiled(Y, np.nan)), "Input Y contains NaN in column 0, 1 of 50 rows"),
+        (lambda X, Y: (X, spoiled(Y, np.nan)), "Input Y contains NaN in 1 of 50 rows"),
         (lambda X, Y: (X, spoiled(Y, np.inf)), "Input Y contains infinity"),
         (lambda X, Y: (X, np.stack([Y, Y], 1)), r"shape \(50, 2\); the first ones had no second"),
         (lambda X, Y: (X, Y[:-1]), "inconsistent numbers of samples: 50 and 49 rows"),
@@ -252,8 +248,8 @@ def test_only_a_few_rows_are_held_at_a_time(monkeypatch):
     assert sum(rows for rows, _ in sizes) == 1000
     sizes.clear()
     embedded.clear()
-    monkeypatch.setattr("kcdo.binning._LARGEST_SUMS", 0)
-    monkeypatch.setattr("kcdo.streaming._EMBEDDED_ELEMENTS", 600)  # 12 rows of 50 nodes
+    monkeypatch.setattr("kcdo.fitting.binning._LARGEST_SUMS", 0)
+    monkeypatch.setattr("kcdo.fitting.streaming._EMBEDDED_ELEMENTS", 600)  # 12 rows of 50 nodes
     assert_same_predictions(fixed().fit(X, Y), model, atol=2e-3)
     assert max(embedded) == (12, 50)
     assert sum(rows for rows, _ in sizes) == 1000
@@ -488,71 +484,7 @@ def test_rows_and_chunks_of_weight_zero_count_as_absent():
     assert chosen._operator.output.measure.upper[0] < 10
 
 
-# --- binned outputs
-
-
-def grid_side(kernel, shape):
-    d = len(shape)
-    grid = Grid(np.full(d, -2.0), np.full(d, 2.0), shape)
-    return Reconstruction(grid, DensityKernel(kernel, d), 0.1)
-
-
-def binning_error(side, bins, Y):
-    """Largest error of an embedding, relative to the kernel's peak."""
-    binned = bins.embed(bins.shares(Y).toarray().T)
-    return np.abs(binned - side.embed(Y)).max() / side.kernel.diag(Y[:1])[0]
-
-
-@pytest.mark.parametrize(
-    ("kernel", "shape", "per_scale"),
-    [
-        (kcdo.Gaussian(0.5), (41,), 32),
-        (kcdo.Gaussian(0.5), (41,), 8),
-        (kcdo.Matern(0.5, smoothness=1.5), (41,), 32),
-        (kcdo.Matern(0.5, smoothness=2.5), (41,), 16),
-        (kcdo.Gaussian((0.5, 0.9)), (21, 17), 8),
-        (kcdo.Gaussian(0.8).on([1]) * kcdo.Matern(0.9, smoothness=2.5).on([0]), (21, 17), 8),
-    ],
-)
-def test_binned_embeddings_err_less_than_their_bound(monkeypatch, kernel, shape, per_scale):
-    monkeypatch.setattr("kcdo.binning._FINEST", per_scale)
-    side = grid_side(kernel, shape)
-    bins = OutputBins.of(side, 3)
-    n = 3000 if len(shape) == 1 else 200
-    Y = np.random.default_rng(0).uniform(-6.5, 6.5, (n, len(shape)))  # many outside the box
-    Y[: n // 2] /= 3.0
-    error = binning_error(side, bins, Y)
-    assert 0.3 * bins.error < error <= bins.error < 0.01
-    assert bins.n_bins == np.prod(bins.grid.shape)
-
-
-@pytest.mark.parametrize("kernel", [kcdo.Laplace(0.5), kcdo.Matern(0.5, smoothness=0.5)])
-def test_a_kernel_with_a_kink_is_not_binned(monkeypatch, kernel):
-    side = grid_side(kernel, (41,))
-    assert OutputBins.of(side, 3) is None
-    monkeypatch.setattr("kcdo.binning._LARGEST_ERROR", 1.0)
-    bins = OutputBins.of(side, 3)  # 1.6 % at the kink
-    Y = np.random.default_rng(0).uniform(-2, 2, (3000, 1))
-    error = binning_error(side, bins, Y)
-    assert 0.8 * bins.error < error <= bins.error
-
-
-def test_bins_get_coarser_before_they_are_given_up(monkeypatch):
-    side = grid_side(kcdo.Gaussian(0.5), (41,))
-    fine = OutputBins.of(side, 100)
-    assert fine.error == pytest.approx(1 / 32**2 / 8, rel=0.02)
-    monkeypatch.setattr("kcdo.binning._LARGEST_SUMS", 8 * 100 * fine.n_bins // 3)
-    assert OutputBins.of(side, 100).error == pytest.approx(1 / 8**2 / 8, rel=0.02)
-    monkeypatch.setattr("kcdo.binning._LARGEST_SUMS", 1000)
-    assert OutputBins.of(side, 100) is None
-
-
-def test_what_has_no_bins():
-    radial = grid_side(kcdo.Matern(0.5), (9, 9))
-    nodes = np.random.default_rng(0).normal(size=(9, 1))
-    sample = Reconstruction(Scattered(nodes, np.ones(9)), DensityKernel(kcdo.Gaussian(0.5), 1), 0.1)
-    assert OutputBins.of(radial, 3) is None
-    assert OutputBins.of(sample, 3) is None
+# --- binned outputs and centres
 
 
 @pytest.mark.parametrize("d", [1, 2])
@@ -563,101 +495,24 @@ def test_a_binned_fit_is_close_to_the_unbinned(monkeypatch, d):
     binned = fixed(**options).fit(X, Y)
     assert 0 < binned.report_.binning_error < 5e-4
     assert binned._plan.bins is not None
-    monkeypatch.setattr("kcdo.binning._LARGEST_SUMS", 0)
+    monkeypatch.setattr("kcdo.fitting.binning._LARGEST_SUMS", 0)
     plain = fixed(**options).fit(X, Y)
     assert plain.report_.binning_error == 0.0
-    one, other = (m._operator.masses(QUERIES) for m in (binned, plain))
+    one, other = (m._operator.batch(QUERIES).masses for m in (binned, plain))
     # α' = 0.1 lets the inverse of C_ρ enlarge an error tenfold
     assert np.abs(one - other).max() < 10 * binned.report_.binning_error * other.max()
-
-
-# --- centres
-
-
-def clusters(n=4000):
-    """Most rows in one small cluster, few in twenty others."""
-    rng = np.random.default_rng(5)
-    middles = rng.uniform(-10, 10, (20, 2))
-    of = np.where(rng.random(n) < 0.97, 0, rng.integers(1, 20, n))
-    return middles[of] + 0.2 * rng.standard_normal((n, 2))
-
-
-def trace_error(kernel, X, centres):
-    K = kernel(X, centres)
-    explained = np.einsum("nm,mn->n", K, np.linalg.pinv(kernel(centres), rcond=1e-12) @ K.T)
-    return np.mean(1.0 - explained)
-
-
-@pytest.mark.parametrize("choice", ["rpcholesky", "kmeans++"])
-def test_chosen_centres_cover_clusters_that_uniform_ones_miss(choice):
-    X, kernel = clusters(), kcdo.Gaussian(0.7)
-
-    def error(choice):
-        errors = [
-            trace_error(
-                kernel, X, kcdo.Nystrom(40, choice).choose(kernel, X, 40, np.random.default_rng(s))
-            )
-            for s in range(5)
-        ]
-        return np.mean(errors)
-
-    assert error(choice) < 0.5 * error("uniform")
-
-
-@pytest.mark.parametrize("choice", ["uniform", "kmeans++", "rpcholesky"])
-def test_centres_are_rows_distinct_and_in_an_order_that_means_nothing(choice):
-    X = np.repeat(clusters(60), 3, axis=0)
-    X[:, 1] = np.floor(X[:, 1])
-    options = kcdo.Nystrom(30, choice)
-    kernel = kcdo.Laplace(1.0)
-    found = options.choose(kernel, X, 30, np.random.default_rng(0))
-    assert found.shape == (30, 2)
-    assert len(np.unique(found, axis=0)) == 30
-    assert {tuple(c) for c in found} <= {tuple(x) for x in X}
-    shuffled = np.random.default_rng(1).permutation(X)
-    np.testing.assert_array_equal(
-        options.choose(kernel, shuffled, 30, np.random.default_rng(0)), found
-    )
-    every = options.choose(kernel, X, 1000, np.random.default_rng(0))
-    np.testing.assert_array_equal(every, np.unique(X, axis=0))
-
-
-def test_a_constant_column_does_not_disturb_the_choice():
-    X = np.column_stack([np.arange(50.0), np.full(50, 3.0)])
-    found = kcdo.Nystrom(5, "kmeans++").choose(kcdo.Gaussian(1.0), X, 5, np.random.default_rng(0))
-    assert len(np.unique(found[:, 0])) == 5
-
-
-def test_objects_can_be_centres():
-    words = ["a", "bb", "ccc", "dddd"] * 20
-    lengths = np.array([len(w) for w in words], dtype=float)
-
-    def kernel(A, B):
-        return np.array([[float(a == b) for b in B] for a in A])
-
-    model = ConditionalDensityOperator(
-        kernel_x=kcdo.Adapter(kernel),
-        kernel_y=kcdo.Gaussian(0.3),
-        alpha=1e-6,
-        solver=kcdo.Nystrom(4),
-        selection="heuristic",
-    ).fit(words, lengths)
-    assert model.report_.method == "nystrom"
-    np.testing.assert_allclose(model.predict(["a", "dddd"]), [1.0, 4.0], atol=0.1)
 
 
 @pytest.mark.parametrize("choice", ["uniform", "rpcholesky"])
 def test_more_centres_come_closer_to_the_exact_fit(choice):
     X, Y = waves(500)
     options = dict(kernel_x=kcdo.Laplace(1.5), alpha=0.01)
-    exact = fixed(solver=kcdo.Exact(), **options).fit(X, Y)._operator.masses(QUERIES)
-    errors = [
-        np.abs(
-            fixed(solver=kcdo.Nystrom(m, choice), **options).fit(X, Y)._operator.masses(QUERIES)
-            - exact
-        ).max()
-        for m in (10, 80, 500)
-    ]
+
+    def masses(solver):
+        return fixed(solver=solver, **options).fit(X, Y)._operator.batch(QUERIES).masses
+
+    exact = masses(kcdo.Exact())
+    errors = [np.abs(masses(kcdo.Nystrom(m, choice)) - exact).max() for m in (10, 80, 500)]
     assert errors[0] > 2 * errors[1] > 4 * errors[2]
     assert errors[2] < 3e-4 * exact.max()  # what binning leaves
 

@@ -24,7 +24,7 @@ def spoiled(values, place, value):
     [
         (spoiled(X, (3, 1), np.nan), Y, "X contains NaN in column 1, 1 of 40 rows"),
         (spoiled(X, (3, 0), np.inf), Y, "X contains infinity .* column 0"),
-        (X, spoiled(Y, 5, np.nan), "Y contains NaN in column 0"),
+        (X, spoiled(Y, 5, np.nan), "Y contains NaN in 1 of 40 rows"),
         (X, spoiled(Y, 5, -np.inf), "Y contains infinity"),
         (X, Y[:-1], "inconsistent numbers of samples: 40 and 39"),
         (X[:1], Y[:1], "1 sample"),
@@ -48,6 +48,53 @@ def test_nan_in_a_frame_names_the_column():
     frame = pd.DataFrame({"flow": X[:, 0], "hour": spoiled(X[:, 1], 2, np.nan)})
     with pytest.raises(ValueError, match="NaN in column 'hour'"):
         kcdo.ConditionalDensityOperator(selection="heuristic").fit(frame, Y)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_outputs_in_a_series_are_called_by_its_name(kind):
+    for value, message in ((np.inf, "infinity .* column 'speed', 1 of 40"), (np.nan, "NaN in .*")):
+        target = frames(kind, speed=spoiled(Y, 5, value))["speed"]
+        with pytest.raises(ValueError, match=message):
+            kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, target)
+    towns = frames(kind, town=["here", "there"] * 20)["town"]
+    with pytest.raises(ValueError, match=r"'town' of Y is not numeric .*'here'.* 0 and 1"):
+        kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, towns)
+
+
+def moments():
+    days = pd.date_range("2024-01-01", periods=40)
+    yield days
+    yield days.tz_localize("UTC")
+    yield days.to_period("D")
+    yield days - days[0]
+    yield pd.Series([day.date() for day in days], dtype=object)
+
+
+@pytest.mark.parametrize("when", list(moments()), ids=lambda when: str(when.dtype))
+def test_dates_are_refused_by_name(when):
+    model = kcdo.ConditionalDensityOperator(selection="heuristic")
+    with pytest.raises(ValueError, match=r"'when' of X holds dates or times.* make numbers"):
+        model.fit(pd.DataFrame({"x": X[:, 0], "when": when}), Y)
+    with pytest.raises(ValueError, match="'when' of Y holds dates or times"):
+        model.fit(X, pd.Series(when, name="when"))
+
+
+def test_dates_in_arrays_and_polars_frames_are_refused():
+    days = np.arange("2024-01-01", "2024-02-10", dtype="datetime64[D]")
+    model = kcdo.ConditionalDensityOperator(selection="heuristic")
+    with pytest.raises(ValueError, match="column 0 of X holds dates or times, such as 2024-01-01"):
+        model.fit(days[:, None], Y)
+    with pytest.raises(ValueError, match="'when' of X holds dates"):
+        model.fit(pl.DataFrame({"x": X[:, 0], "when": days}), Y)
+
+
+def test_misplaced_columns_are_not_blamed_for_their_values():
+    frame = pd.DataFrame({"x": X[:, 0], "town": pd.Categorical(["here", "there"] * 20)})
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(frame, Y)
+    with pytest.raises(ValueError, match="same order as they were in fit"):
+        model.predict(frame[["town", "x"]])
+    with pytest.raises(ValueError, match="now missing:\n- town"):
+        model.predict(frame[["x"]])
 
 
 @pytest.mark.parametrize(
@@ -233,10 +280,59 @@ def test_categories_of_later_chunks_are_learnt():
     assert low < high
 
 
-def test_text_column_of_a_frame_is_named():
-    frame = pd.DataFrame({"x": X[:, 0], "town": ["here"] * 40})
-    with pytest.raises(ValueError, match="column 'town' of X is not numeric"):
-        kcdo.ConditionalDensityOperator(selection="heuristic").fit(frame, Y)
+@pytest.mark.parametrize("selection", ["heuristic", "auto"])
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_texts_in_a_frame_are_categories(kind, selection, short_searches):
+    towns = np.where(X[:, 1] > 0, "here", "there").tolist()
+    target = Y + 5 * (X[:, 1] > 0)
+    texts = frames(kind, x=X[:, 0], town=towns)
+    if kind == "pandas":
+        typed = texts.astype({"town": "category"})
+    else:
+        typed = texts.cast({"town": pl.Categorical})
+    fits = [
+        kcdo.ConditionalDensityOperator(selection=selection).fit(frame, target)
+        for frame in (texts, typed)
+    ]
+    assert fits[0].categories[1] in (("here", "there"), ("there", "here"))
+    np.testing.assert_array_equal(fits[0].predict(texts), fits[1].predict(typed))
+    np.testing.assert_array_equal(fits[0].predict(texts), fits[0].predict(typed))
+    with pytest.raises(ValueError, match="category 'nowhere', which was not seen"):
+        fits[0].predict(frames(kind, x=X[:1, 0], town=["nowhere"]))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["1", "b"] * 20, r"'k' of X is not numeric .*'b'.* none in their column is a number"),
+        ([f"t{i}" for i in range(40)] * 2, None),
+        ([f"t{i}" for i in range(80)], "'k' of X is not numeric .*categorical column type"),
+        (["2024-01-31", "2024-02-01"] * 20, "'k' of X holds dates or times, such as '2024-01-31'"),
+        (["a", None] * 20, "NaN in categorical column 'k'"),
+        (["1.5", "2"] * 20, None),  # numbers, if as texts
+    ],
+)
+def test_texts_that_are_no_categories_are_named(values, message):
+    frame = pd.DataFrame({"k": pd.Series(values, dtype=object)})
+    model = kcdo.ConditionalDensityOperator(selection="heuristic")
+    target = np.arange(len(values)) % 13 + 0.1 * np.sin(np.arange(len(values)))
+    if message is None:
+        model.fit(frame, target)
+    else:
+        with pytest.raises(ValueError, match=message):
+            model.fit(frame, target)
+
+
+@pytest.mark.parametrize("selection", ["heuristic", "auto"])
+def test_outputs_of_few_values_are_named(selection, short_searches):
+    model = kcdo.ConditionalDensityOperator(selection=selection)
+    for target, message in (
+        (pd.DataFrame({"speed": Y, "late": Y > 0}), "output 'late' has only 2 distinct values"),
+        (pd.DataFrame({"speed": Y, "late": 3}), "output 'late' is 3 in every row"),
+        (np.full(40, 3.0), "output 0 is 3 in every row"),
+    ):
+        with pytest.warns(kcdo.DiscreteOutputWarning, match=message):
+            model.fit(X, target)
 
 
 def test_a_category_has_no_variance():

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kcdo.automatic.problem import Problem
-from kcdo.selection import Wishes
-from kcdo.tuning import Rows, families
 
 import kcdo
 from kcdo.errors import InvalidInputError, InvalidTypeError
+from kcdo.fitting import ModelSpec
+from kcdo.fitting.families import families
+from kcdo.fitting.problem import Problem
 from kcdo.kernels import (
     Automatic,
     Categorical,
@@ -23,13 +23,15 @@ from kcdo.kernels import (
     Warped,
     after_warps,
     cross_gram,
+    has_metric,
     warped,
     warped_columns,
     with_median_scales,
     without_warps,
 )
 from kcdo.reports.sections import _scales
-from kcdo.systems import NearestRows, has_metric
+from kcdo.rows import Rows
+from kcdo.systems import NearestRows
 from tests.differences import assert_gradient
 
 INNER = Matern((0.5, 2.0), smoothness=1.5)
@@ -120,12 +122,10 @@ def test_a_report_says_which_scales_are_of_drawn_in_columns():
 
 def test_some_rows_have_the_variants_of_all():
     X = np.exp(1.5 * np.random.default_rng(0).normal(size=(200, 1)))
-    wishes, rows = Wishes(kernel_x=Automatic()), Rows(X, X, np.ones(200))
-    problem = Problem(
-        *(wishes, rows, kcdo.Exact(), kcdo.Combination(), "project", np.zeros(1)),
-        drawn_in=warped(Automatic(), X),
-    )
-    some = replace(problem, rows=rows.sample(50, 0))
+    even = np.linspace(0.0, 1.0, 50)[:, None]
+    problem = Problem.of(ModelSpec(Automatic()), Rows(X, X, np.ones(200)))
+    assert problem.warped_kernel == warped(Automatic(), X)
+    some = replace(problem, rows=problem.rows.sample(50, 0))
     for each in problem.templates:
         for template in each:
             first, other = problem.variants(template)
@@ -133,7 +133,7 @@ def test_some_rows_have_the_variants_of_all():
             assert isinstance(first, Warped) != isinstance(other, Warped)
             assert some.variants(template) == [first, other]
     assert problem.variants(Gaussian(3.0)) == [Gaussian(3.0)]
-    assert len(replace(problem, drawn_in=None).templates) == 1
+    assert len(Problem.of(ModelSpec(Automatic()), Rows(even, even, np.ones(50))).templates) == 1
 
 
 def test_columns_of_ties_have_no_tail():
@@ -170,8 +170,8 @@ def test_median_scales_are_those_of_drawn_in_inputs():
 
 def test_near_rows_are_near_after_warps():
     X = inputs(80)
-    near = NearestRows(KERNEL, X, np.ones(80), 1e-3, neighbours=9)
-    same = NearestRows(INNER, flat(X), np.ones(80), 1e-3, neighbours=9)
+    near = NearestRows(KERNEL, X, np.ones(80), neighbours=9).factor(1e-3)
+    same = NearestRows(INNER, flat(X), np.ones(80), neighbours=9).factor(1e-3)
     queries = inputs(5, 3)
     np.testing.assert_allclose(
         near.section(queries).toarray(), same.section(flat(queries)).toarray(), rtol=1e-9
@@ -212,7 +212,8 @@ def test_the_default_draws_in_what_is_better_drawn_in():
     X = rng.exponential(4.0, size=(250, 1))
     waves = kcdo.ConditionalDensityOperator().fit(X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=250))
     assert isinstance(warped(Automatic(), X), Warped)  # it could have been
-    assert not isinstance(without_nugget(waves._chosen.location.kernel), Warped)
+    located = waves._parameters.components[1]
+    assert not isinstance(without_nugget(located.location.kernel), Warped)
 
 
 def without_nugget(kernel):

@@ -37,7 +37,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with _delivered(given) if is_special(given) else _replaced(given) as file:
             yield file
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and error.errno is not None:  # else its text says what is wrong
             error.filename = os.fspath(path)
         raise
 

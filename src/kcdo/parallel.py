@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from kcdo.errors import InvalidInputError
+from kcdo.errors import InvalidInputError, InvalidTypeError
 
 Result = TypeVar("Result")
 
@@ -40,9 +40,13 @@ def thread_count(n_jobs: int | None) -> int:
         cores = os.cpu_count() or 1
     if n_jobs is None:
         return cores
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer):
+        raise InvalidTypeError(
+            f"n_jobs must be a whole number of threads, or None for all cores; got {n_jobs!r}."
+        )
     if n_jobs == 0:
         raise InvalidInputError("n_jobs must not be 0: give a number of threads, or None for all.")
-    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 
 
 _sharing = threading.RLock()
@@ -75,10 +79,10 @@ class _BlasLimits:
 
     def enter(self, limit: int) -> None:
         with self._lock:
-            if not self._asked:
-                self._outer = _blas().limit(limits=None)  # remembers the present state
-            self._asked.append(limit)
-            _blas().limit(limits=min(self._asked), user_api="blas")
+            outer = self._outer if self._asked else _blas().limit(limits=None)  # the present state
+            _blas().limit(limits=min([*self._asked, limit]), user_api="blas")
+            self._outer = outer
+            self._asked.append(limit)  # last: a limit that BLAS refuses leaves nothing behind
 
     def leave(self, limit: int) -> None:
         with self._lock:

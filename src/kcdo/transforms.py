@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, ndtr, ndtri
 
 from kcdo.arrays import Array
 from kcdo.consistency import need
@@ -34,8 +34,16 @@ class Transform(ABC):
         """Logarithm of T'(y), for y strictly within the bounds."""
 
     @abstractmethod
+    def log_slope(self, t: Array) -> Array:
+        """Logarithm of T'(y) at y = T⁻¹(t), finite even where y is a bound but for rounding."""
+
+    @abstractmethod
     def inside(self, y: Array) -> NDArray[np.bool_]:
         """Whether each entry lies strictly within the bounds."""
+
+    def kinks(self) -> Array:
+        """Return the values of T, (K,), at which its slope changes suddenly: of one column."""
+        return np.empty(0)
 
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries that lie exactly on a bound moved inside."""
@@ -61,6 +69,10 @@ class Identity(Transform):
     def log_derivative(self, y: Array) -> Array:
         """Return zeros."""
         return np.zeros_like(y)
+
+    def log_slope(self, t: Array) -> Array:
+        """Return zeros."""
+        return np.zeros_like(t)
 
     def inside(self, y: Array) -> NDArray[np.bool_]:
         """Return True for every number that is finite."""
@@ -103,6 +115,10 @@ class Above(Transform):
         """Return -log(1 - exp(-(y - lower)/s))."""
         return -np.log(-np.expm1(-(y - self.lower) / self.scale))
 
+    def log_slope(self, t: Array) -> Array:
+        """Return log(1 + exp(-t/s))."""
+        return np.logaddexp(0.0, -t / self.scale)
+
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on the bound moved inside."""
         return np.where(y == self.lower, self.lower + _NUDGE * self.scale, y)
@@ -137,6 +153,10 @@ class Below(Transform):
     def log_derivative(self, y: Array) -> Array:
         """Return -log(1 - exp(-(upper - y)/s))."""
         return -np.log(-np.expm1(-(self.upper - y) / self.scale))
+
+    def log_slope(self, t: Array) -> Array:
+        """Return log(1 + exp(t/s))."""
+        return np.logaddexp(0.0, t / self.scale)
 
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on the bound moved inside."""
@@ -178,6 +198,10 @@ class Between(Transform):
         width = np.log(self.upper - self.lower)
         return width - np.log(y - self.lower) - np.log(self.upper - y)
 
+    def log_slope(self, t: Array) -> Array:
+        """Return log of (1 + exp(t))(1 + exp(-t))/(upper - lower)."""
+        return np.logaddexp(0.0, t) + np.logaddexp(0.0, -t) - np.log(self.upper - self.lower)
+
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on a bound moved inside."""
         nudge = _NUDGE * _FELT * (self.upper - self.lower)
@@ -215,6 +239,15 @@ class Columns(Transform):
     def log_derivative(self, y: Array) -> Array:
         """Return log T_i'(y_i) of each column."""
         return self._each("log_derivative", y)
+
+    def log_slope(self, t: Array) -> Array:
+        """Return log T_i'(y_i) at y_i = T_i⁻¹(t_i) of each column."""
+        return self._each("log_slope", t)
+
+    def kinks(self) -> Array:
+        """Return the kinks of the one map there is."""
+        (part,) = self.parts
+        return part.kinks()
 
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on a bound of their column moved inside."""
@@ -310,3 +343,126 @@ def _bounds(support: Support, d: int) -> list[Bounds]:
             f"{support!r}."
         )
     return [(None if a == -np.inf else a, None if b == np.inf else b) for a, b in pairs]
+
+
+@dataclass(frozen=True, eq=False)
+class Tabulated(Transform):
+    """A map given by knots, linear between them and beyond the outermost.
+
+    Parameters
+    ----------
+    places, values : (K,)
+        y and T(y), both strictly increasing.
+
+    Examples
+    --------
+    >>> table = Tabulated(np.array([0.0, 1.0, 3.0]), np.array([0.0, 2.0, 3.0]))
+    >>> table.forward(np.array([-1.0, 0.5, 5.0])), table.inverse(np.array([-2.0, 1.0, 4.0]))
+    (array([-2.,  1.,  4.]), array([-1. ,  0.5,  5. ]))
+    """
+
+    places: Array
+    values: Array
+
+    def __post_init__(self) -> None:
+        shapes_fit = self.places.ndim == 1 and self.places.shape == self.values.shape
+        if not (shapes_fit and len(self.places) >= 2):
+            raise InvalidInputError("Tabulated: places and values must be as many, at least two.")
+        if not all(np.all(np.diff(knots) > 0) for knots in (self.places, self.values)):
+            raise InvalidInputError("Tabulated: places and values must increase.")
+
+    def forward(self, y: Array) -> Array:
+        """Return T(y)."""
+        return _piecewise_linear(y, self.places, self.values)
+
+    def inverse(self, t: Array) -> Array:
+        """Return T⁻¹(t)."""
+        return _piecewise_linear(t, self.values, self.places)
+
+    def log_derivative(self, y: Array) -> Array:
+        """Return the logarithm of the slope of the piece that y is in."""
+        slopes = np.diff(self.values) / np.diff(self.places)
+        return np.log(slopes)[_pieces(y, self.places)]
+
+    def log_slope(self, t: Array) -> Array:
+        """Return the logarithm of the slope of the piece that t is in."""
+        slopes = np.diff(self.values) / np.diff(self.places)
+        return np.log(slopes)[_pieces(t, self.values)]
+
+    def kinks(self) -> Array:
+        """Return the values at the inner knots."""
+        return self.values[1:-1]
+
+    def inside(self, y: Array) -> NDArray[np.bool_]:
+        """Return True for every number that is finite."""
+        return np.isfinite(y)
+
+
+def _pieces(x: Array, knots: Array) -> NDArray[np.integer]:
+    return np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
+
+
+def _piecewise_linear(x: Array, knots: Array, values: Array) -> Array:
+    i = _pieces(x, knots)
+    slopes = np.diff(values) / np.diff(knots)
+    return values[i] + (x - knots[i]) * slopes[i]
+
+
+_TABLE_KNOTS = 400
+_FARTHEST = 6.0  # interquartile ranges beyond the quartiles up to which a table reaches
+_TABLE_BANDWIDTH = 0.6
+_SMOOTHINGS = 3
+_QUARTILES = np.array([0.25, 0.5, 0.75])
+
+
+def normal_scores(y: Array, weights: Array | None = None) -> Tabulated:
+    """Return the map of outputs (N,) to normal scores: Φ⁻¹ of their smoothed distribution.
+
+    It begins with asinh about the median and is smoothed again in its own scores, so that outputs
+    are resolved where they are dense; outliers far beyond lie on the straight continuation.
+    """
+    weights = np.ones(len(y)) if weights is None else weights
+    share = weights / weights.sum()
+    quarter, middle, upper = _weighted_quantiles(y, share, _QUARTILES)
+    spread = (upper - quarter) / 1.349 or float(np.sqrt(np.cov(y, aweights=share))) or 1.0
+    scores = np.arcsinh((y - middle) / spread)
+    low, _, high = _weighted_quantiles(scores, share, _QUARTILES)
+    reach = _FARTHEST * max(high - low, 0.5)
+    scores = np.clip(scores, low - reach, high + reach)
+    knots = np.linspace(scores.min() - 0.3, scores.max() + 0.3, _TABLE_KNOTS)
+    places = middle + spread * np.sinh(knots)
+    for _ in range(_SMOOTHINGS):
+        level = _smooth_level(scores, share, knots)
+        new_knots = ndtri(level)
+        scores, knots = np.interp(scores, knots, new_knots), new_knots
+    kept = np.append(True, (np.diff(knots) > 1e-9) & (np.diff(places) > 0))
+    return Tabulated(places[kept], knots[kept])
+
+
+def _smooth_level(scores: Array, share: Array, knots: Array) -> Array:
+    """Return the distribution function of scores at knots, smoothed, nowhere flat."""
+    n = 1.0 / float(np.sum(share**2))
+    low, _, high = _weighted_quantiles(scores, share, _QUARTILES)
+    sd = max(min(float(scores.std()), (high - low) / 1.349 or np.inf), 1e-3)
+    grid = np.linspace(knots[0], knots[-1], _TABLE_KNOTS)
+    width = max(_TABLE_BANDWIDTH * sd * n**-0.2, grid[1] - grid[0])
+    places = np.clip(np.rint((scores - grid[0]) / (grid[1] - grid[0])), 0, len(grid) - 1)
+    binned = np.bincount(places.astype(int), share, len(grid))
+    smooth = ndtr((knots[:, None] - grid) / width) @ binned
+    few = 1.0 / (n + 1.0)  # of a wide normal: no gap is without slope
+    wide = ndtr((knots - float(share @ scores)) / (1.5 * max(float(scores.std()), sd)))
+    return np.clip((1.0 - few) * smooth + few * wide, 1e-9, 1.0 - 1e-9)
+
+
+def standardised(y: Array, weights: Array | None = None) -> Tabulated:
+    """Return the straight map of outputs (N,) to zero mean and unit sd, outliers aside."""
+    weights = np.ones(len(y)) if weights is None else weights
+    mean = float(np.average(y, weights=weights))
+    sd = float(np.sqrt(np.average((y - mean) ** 2, weights=weights))) or 1.0
+    return Tabulated(np.array([mean - sd, mean + sd]), np.array([-1.0, 1.0]))
+
+
+def _weighted_quantiles(values: Array, weights: Array, levels: Array) -> Array:
+    order = np.argsort(values)
+    share = np.cumsum(weights[order])
+    return np.interp(levels * share[-1], share - 0.5 * weights[order], values[order])

@@ -1,7 +1,9 @@
 """The boundary: user data become checked float arrays here, and nowhere else."""
 
-from collections.abc import Hashable, Iterable, Iterator
+import warnings
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
@@ -11,12 +13,18 @@ from sklearn.utils.validation import validate_data
 
 from kcdo.arrays import Array
 from kcdo.consistency import need
-from kcdo.errors import InvalidInputError
-from kcdo.frames import frame_library
+from kcdo.errors import DiscreteOutputWarning, InvalidInputError
+from kcdo.frames import frame_library, is_date_text, target_names
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import Automatic, Categorical, Kernel, Product, leaves
 
 _CHECKED_ROWS = 1 << 16
+_MOST_CATEGORIES = 50  # beyond these, texts that hardly repeat are no categories
+_CATEGORIES = ("category", "categorical", "enum")  # how types of pandas and polars are called
+_TEXTS = ("object", "str", "utf8")
+_FEW_VALUES = 200
+_WEIGHTS = (1e-100, 1e15)  # larger ones lose their fractions, squares of smaller ones are 0
+_TIMES = (date, time, timedelta)  # datetimes are dates, and those of pandas are datetimes
 
 
 def column_names(X: Any) -> list[str] | None:
@@ -26,14 +34,28 @@ def column_names(X: Any) -> list[str] | None:
 
 
 def category_columns(X: Any) -> list[int]:
-    """Return the positions of a frame's columns of a categorical type (pandas or polars)."""
-    names = column_names(X)
-    if names is None:
+    """Return the positions of a frame's columns of categories (pandas or polars).
+
+    These are columns of a categorical type, and columns of texts none of which is a number or a
+    date, if there are few different ones.
+    """
+    if column_names(X) is None:
         return []
     kinds = [str(kind).lower() for kind in X.dtypes]
     return [
-        i for i, kind in enumerate(kinds) if kind.startswith(("category", "categorical", "enum"))
+        i
+        for i, (kind, name) in enumerate(zip(kinds, X.columns, strict=True))
+        if kind.startswith(_CATEGORIES) or (kind.startswith(_TEXTS) and _holds_names(X[name]))
     ]
+
+
+def _holds_names(column: Any) -> bool:
+    values = [value for value in np.asarray(column, dtype=object) if not is_missing(value)]
+    if not values or not all(isinstance(value, str) for value in values):
+        return False
+    different = set(values)
+    few = len(different) <= max(_MOST_CATEGORIES, len(values) // 10)
+    return few and not any(_is_number(text) or is_date_text(text) for text in different)
 
 
 def is_chunks(data: Any) -> bool:
@@ -112,11 +134,15 @@ class InputEncoder:
         self, estimator: Any, X: Any, *, reset: bool, learn: bool = False, least: int = 1
     ) -> Array:
         width = _n_columns(X)
+        if estimator is not None and not reset and width is not None:
+            # before categories are looked up in what may be another column
+            validate_data(estimator, X, reset=False, skip_check_array=True)
         places = categorical_positions(self.kernel, width) if width is not None else set()
+        _refuse_masked(X, "X")
         plain = self._encoded(X, sorted(places), learn=learn) if places else X
         matrix = _float_array(plain, "X", names=column_names(X), least=least)
-        if estimator is not None:
-            validate_data(estimator, X, reset=reset, skip_check_array=True)
+        if estimator is not None and reset:
+            validate_data(estimator, X, skip_check_array=True)
         check_finite(matrix, "X", column_names(X))
         return matrix
 
@@ -124,8 +150,10 @@ class InputEncoder:
         """Return the columns side by side, categories as codes 0, 1, ..."""
         names = column_names(X)
         columns = _columns(X)
+        others = [i for i in range(len(columns)) if i not in places]
+        _refuse_kinds([columns[i] for i in others], "X", [_name(names, i) for i in others])
         for place in places:
-            name = repr(names[place]) if names else str(place)
+            name = _name(names, place)
             values = columns[place].tolist()
             if any(map(is_missing, values)):
                 raise InvalidInputError(f"Input X contains NaN in categorical column {name}.")
@@ -146,17 +174,34 @@ def check_outputs(Y: Any, n_rows: int | None = None) -> tuple[Array, bool]:
     """Return outputs as (N, d), and whether they came as a vector."""
     if Y is None:
         raise InvalidInputError("fit requires y to be passed, but the target y is None.")
-    names = column_names(Y)
+    names = column_names(Y) or list(target_names(Y) or ()) or None
     array = _float_array(Y, "Y", names=names, least=1, vector=True)
     if array.ndim > 2:
         raise InvalidInputError(f"Y must be (N,) or (N, d); got shape {array.shape}.")
     matrix = array[:, None] if array.ndim == 1 else array
-    check_finite(matrix, "Y", names)
+    check_finite(matrix, "Y", names, vector=array.ndim == 1)
     if n_rows is not None and len(matrix) != n_rows:
         raise InvalidInputError(
             f"X and Y have inconsistent numbers of samples: {n_rows} and {len(matrix)} rows."
         )
     return matrix, array.ndim == 1
+
+
+def warn_few_values(Y: Array, names: Sequence[str] | None) -> None:
+    """Warn of outputs (N, d) of which a density says little: constant, or plainly discrete."""
+    for i, column in enumerate(Y.T):
+        values, counts = np.unique(column, return_counts=True)
+        name = f"output {i}" if names is None else f"output {names[i]!r}"
+        repeated = counts[counts > 1].sum() >= 0.5 * len(column)
+        if not repeated or len(values) >= min(_FEW_VALUES, 0.1 * len(column)):
+            continue
+        message = f"{name} is {values[0]:g} in every row: there is nothing to learn about it."
+        if len(values) > 1:
+            message = (
+                f"{name} has only {len(values)} distinct values: its density and its log score "
+                "depend on how wide each is drawn. Compare models by the CRPS."
+            )
+        warnings.warn(message, DiscreteOutputWarning, stacklevel=2)
 
 
 def check_matrix(X: Any, *, least: int = 1) -> Array:
@@ -175,33 +220,45 @@ def check_weights(sample_weight: Any, n_rows: int, *, least: int = 2) -> Array:
         raise InvalidInputError(
             f"sample_weight must have shape ({n_rows},), one per row; got {weights.shape}."
         )
-    check_finite(weights[:, None], "sample_weight", None)
+    check_finite(weights[:, None], "sample_weight", None, vector=True)
     if weights.min() < 0 or np.count_nonzero(weights) < least:
         raise InvalidInputError("sample_weight must not be negative, nor zero for all but one row.")
+    largest = weights.max()
+    if largest > 0 and not _WEIGHTS[0] <= largest <= _WEIGHTS[1]:
+        raise InvalidInputError(
+            f"the largest sample_weight must lie between {_WEIGHTS[0]:g} and {_WEIGHTS[1]:g}; got "
+            f"{largest:g}. Where weights are no counts only their ratios matter: divide them by "
+            "their mean."
+        )
     return weights
 
 
-def check_finite(matrix: Array, what: str, names: list[str] | None) -> None:
-    """Raise an error that names the first column with a NaN or an infinity."""
+def check_finite(
+    matrix: Array, what: str, names: list[str] | None, *, vector: bool = False
+) -> None:
+    """Raise an error that names the first column with a NaN or an infinity; a vector has none."""
     rows = range(0, len(matrix), _CHECKED_ROWS)  # in blocks: no mask as long as the data
     if all(np.isfinite(matrix[start : start + _CHECKED_ROWS]).all() for start in rows):
         return
     bad = ~np.isfinite(matrix)
     column = int(np.flatnonzero(bad.any(axis=0))[0])
-    name = repr(names[column]) if names else str(column)
-    count = int(bad[:, column].sum())
-    where = f"column {name}, {count} of {len(matrix)} rows: drop or fill these rows first."
+    count = f"{int(bad[:, column].sum())} of {len(matrix)} rows"
+    where = count if vector and not names else f"column {_name(names, column)}, {count}"
     if np.isnan(matrix[:, column]).any():
-        raise InvalidInputError(f"Input {what} contains NaN in {where}")
+        raise InvalidInputError(
+            f"Input {what} contains NaN in {where}: drop or fill these rows first."
+        )
     raise InvalidInputError(
-        f"Input {what} contains infinity or a value too large for dtype('float64'). In {where}"
+        f"Input {what} contains infinity or a value too large for dtype('float64'). It is in "
+        f"{where}: drop these rows, or give finite values."
     )
 
 
 def _float_array(
     values: Any, what: str, *, names: list[str] | None, least: int, vector: bool = False
 ) -> Array:
-    _refuse_text(values, what, names)
+    _refuse_masked(values, what)
+    _refuse_columns(values, what, names)
     return check_array(
         values,
         dtype=np.float64,
@@ -213,24 +270,73 @@ def _float_array(
     )
 
 
-def _refuse_text(values: Any, what: str, names: list[str] | None) -> None:
-    """Raise an error that names the first column of text, before a conversion fails obscurely."""
-    if names is None and not isinstance(values, np.ndarray | list | tuple):
+def _refuse_masked(values: Any, what: str) -> None:
+    """Raise where an array has masked values: what computes with it would not see the mask."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InvalidInputError(
+            f"Input {what} has masked values ({np.ma.count_masked(values)} of {values.size}): "
+            "drop these rows, or fill them first, as with .filled(0.0)."
+        )
+
+
+def _refuse_columns(values: Any, what: str, names: list[str] | None) -> None:
+    """Raise where a column holds no numbers, before a conversion fails obscurely, or succeeds."""
+    table = frame_library(values) is not None
+    if not table and not isinstance(values, np.ndarray | list | tuple):
         return
-    array = None if names else np.asarray(values, dtype=None if _has_dtype(values) else object)
-    if array is not None and (array.dtype.kind not in "OUS" or array.size == 0):
-        return
-    columns = _columns(values) if array is None else list(array.reshape(len(array), -1).T)
-    for i, column in enumerate(columns):
-        if column.dtype.kind not in "OUST":
-            continue
-        text = next((v for v in column if isinstance(v, str | bytes) and not _is_number(v)), None)
-        if text is not None:
-            name = repr(names[i]) if names else str(i)
+    if table and column_names(values) is not None:
+        _refuse_twins(names or [], what)
+        columns = _columns(values)
+    else:
+        array = np.asarray(values, dtype=None if _has_dtype(values) else object)
+        if array.dtype.kind not in "OUSTmM" or array.size == 0:
+            return
+        columns = list(array.reshape(len(array), -1).T)
+    _refuse_kinds(columns, what, [_name(names, i) for i in range(len(columns))])
+
+
+def _refuse_kinds(columns: list[NDArray], what: str, names: list[str]) -> None:
+    for name, column in zip(names, columns, strict=True):
+        objects = column if column.dtype.kind in "OUST" else ()
+        moment = next((v for v in objects if _is_moment(v)), None)
+        if column.dtype.kind in "mM" or moment is not None:
             raise InvalidInputError(
-                f"column {name} of {what} is not numeric (it contains {text!r}). For categories "
-                "use a categorical column type, or kcdo.Categorical() on that column in kernel_x."
+                f"column {name} of {what} holds dates or times, such as "
+                f"{column[0] if moment is None else moment}: {_DATES}"
             )
+        text = next((v for v in objects if isinstance(v, str | bytes) and not _is_number(v)), None)
+        if isinstance(text, str) and is_date_text(text):
+            raise InvalidInputError(
+                f"column {name} of {what} holds dates or times, such as {text!r}: {_DATES}"
+            )
+        if text is not None:
+            raise InvalidInputError(
+                f"column {name} of {what} is not numeric (it contains {str(text)!r}). "
+                f"{_ADVICE[what]}"
+            )
+
+
+def _is_moment(value: Any) -> bool:
+    return isinstance(value, _TIMES) or hasattr(value, "start_time")  # periods of pandas have one
+
+
+def _refuse_twins(names: list[str], what: str) -> None:
+    twin = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twin is not None:
+        raise InvalidInputError(f"two columns of {what} are called {twin!r}: rename one.")
+
+
+def _name(names: list[str] | None, column: int) -> str:
+    return repr(names[column]) if names else str(column)
+
+
+_DATES = "make numbers of them, such as the hour, the day of the week, or the days since the first."
+_ADVICE = {
+    "X": "Texts that repeat are taken for categories if none in their column is a number; else use "
+    "a categorical column type, or kcdo.Categorical() on that column in kernel_x.",
+    "Y": "Outputs are numbers: for classes, fit a column of 0 and 1 for each of them.",
+    "sample_weight": "Weights are numbers.",
+}
 
 
 def _has_dtype(values: Any) -> bool:

@@ -19,7 +19,7 @@ import typer
 from kcdo._version import __version__
 from kcdo.commands.console import Console, one_line, to_stderr
 from kcdo.commands.errors import UsageError
-from kcdo.errors import KcdoError
+from kcdo.errors import KcdoError, KcdoWarning
 
 __all__ = ["app", "examples", "run", "session"]
 
@@ -66,6 +66,7 @@ def session(quiet: bool, as_json: bool, debug: bool) -> Iterator[Console]:
     console = Console(quiet, as_json)
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("always", KcdoWarning)  # the console says each once
             warnings.showwarning = console.warning  # type: ignore[assignment]
             yield console
             sys.stdout.flush()  # here, so that a full disk behind a redirection is reported

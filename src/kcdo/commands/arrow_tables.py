@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO, Self
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from kcdo.commands.columns import numbers
-from kcdo.commands.naming import check_distinct
+from kcdo.arrays import Array
+from kcdo.commands.columns import Place, with_numbers
+from kcdo.commands.contents import Content, named
+from kcdo.commands.kinds import Kind
+from kcdo.commands.naming import Role, check_distinct
+from kcdo.commands.packing import Stream
 from kcdo.errors import InvalidInputError
+
+_TYPES = {Content.WHOLE: pa.int64(), Content.NUMBER: pa.float64(), Content.TEXT: pa.string()}
+_CONTENTS = {kind: content for content, kind in _TYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -25,20 +28,29 @@ class ArrowChunk:
     """Some rows of a columnar file."""
 
     batch: Any
-    start: int  # row of the first, counted from 1
+    place: Place
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)
 
-    def frame(self, names: list[str], numeric: set[str]) -> pd.DataFrame:
+    def frame(self, roles: dict[str, Role]) -> pd.DataFrame:
         """Return columns as their types say, and as floats those that must be numeric."""
-        typed = self.batch.select(names).to_pandas(ignore_metadata=True)
-        found = {n: numbers(typed[n], self.start) if n in numeric else typed[n] for n in names}
-        return pd.DataFrame(found)
+        found = self.batch.select(list(roles)).to_pandas(ignore_metadata=True)
+        return with_numbers(found, roles, self.place)
+
+    def fields(self) -> pd.DataFrame:
+        """Return all columns as they are written in a field, by their positions."""
+        # as objects, counts beside a gap stay counts
+        found = self.batch.to_pandas(ignore_metadata=True, integer_object_nulls=True)
+        return found.set_axis(range(found.shape[1]), axis=1)
+
+    def typed(self, contents: list[Content]) -> pd.DataFrame:
+        """Return all columns, which have types of their own, by their names."""
+        return self.batch.to_pandas(ignore_metadata=True, integer_object_nulls=True)
 
 
 class ArrowTable:
-    """A Parquet or Feather file; its kind is read off its first bytes.
+    """A Parquet or Feather file.
 
     Attributes
     ----------
@@ -46,24 +58,33 @@ class ArrowTable:
         Names of the columns.
     schema : pyarrow.Schema
         Names and types.
+    size : int
+        Groups of rows.
     """
 
-    def __init__(self, path: Path, file: BinaryIO, *, parquet: bool) -> None:
-        self._path, self._file = path, file
-        with _explained(path):
-            self._source = pq.ParquetFile(file) if parquet else pa.ipc.open_file(file)
-            self.schema = self._source.schema_arrow if parquet else self._source.schema
-        self._parquet = parquet
-        self.columns = list(self.schema.names)
-        check_distinct(self.columns, str(path))
-        self.size = self._source.num_row_groups if parquet else self._source.num_record_batches
+    def __init__(self, stream: Stream) -> None:
+        self._stream, self._parquet = stream, stream.kind is Kind.PARQUET
+        with _explained(stream.name):
+            file: Any = stream.file
+            self._source = pq.ParquetFile(file) if self._parquet else pa.ipc.open_file(file)
+            schema = self._source.schema_arrow if self._parquet else self._source.schema
+        self.schema = schema
+        self.columns = list(schema.names)
+        check_distinct(self.columns, stream.name)
+        groups = "num_row_groups" if self._parquet else "num_record_batches"
+        self.size = int(getattr(self._source, groups))
         self._done = 0
+
+    @property
+    def form(self) -> str:
+        """What tables read as one must have in common besides their columns."""
+        return f"columns of the types {', '.join(map(str, self.schema.types))}"
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        self._stream.close()
 
     def position(self) -> int:
         """Return how many of the file's ``size`` groups of rows have been read."""
@@ -72,11 +93,11 @@ class ArrowTable:
     def chunks(self, rows: int) -> Iterator[ArrowChunk]:
         """Yield the rows, once."""
         start = 1
-        with _explained(self._path):
+        with _explained(self._stream.name):
             for batch in self._batches(rows):
                 for first in range(0, batch.num_rows, rows):
                     part = batch.slice(first, rows)
-                    yield ArrowChunk(part, start)
+                    yield ArrowChunk(part, Place(self._stream.name, start))
                     start += part.num_rows
 
     def _batches(self, rows: int) -> Iterator[Any]:
@@ -89,54 +110,47 @@ class ArrowTable:
 
 
 class ArrowWriter:
-    """Rows of a columnar file with columns added, as Parquet or Feather."""
+    """Rows of a table with columns added, as Parquet or Feather."""
 
     def __init__(
-        self, file: BinaryIO, table: ArrowTable, added: list[str], *, parquet: bool
+        self, file: BinaryIO, schema: pa.Schema, added: list[str], *, parquet: bool
     ) -> None:
         fields = [pa.field(name, pa.float64()) for name in added]
-        self._schema = pa.schema([*table.schema, *fields], metadata=table.schema.metadata)
+        self._kept = schema
+        self._schema = pa.schema([*schema, *fields], metadata=schema.metadata)
         if parquet:
             self._sink: Any = pq.ParquetWriter(file, self._schema)
         else:
             options = pa.ipc.IpcWriteOptions(compression="lz4")
             self._sink = pa.ipc.new_file(file, self._schema, options=options)
 
-    def write(self, chunk: Any, added: dict[str, NDArray[np.floating]]) -> None:
+    def write(self, chunk: Any, added: dict[str, Array]) -> None:
         """Write rows with their new values; NaN is written as null."""
         new = [pa.array(values, pa.float64(), from_pandas=True) for values in added.values()]
-        arrays = [*chunk.batch.columns, *new]
+        arrays = [*self._arrays(chunk), *new]
         self._sink.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
 
     def close(self) -> None:
         """Write the end of the file, which belongs to the caller."""
         self._sink.close()
 
+    def _arrays(self, chunk: Any) -> list[Any]:
+        if isinstance(chunk, ArrowChunk):
+            return list(chunk.batch.columns)
+        contents = [_CONTENTS[kind] for kind in self._kept.types]
+        frame = chunk.typed(contents)
+        pairs = zip(frame, self._kept.types, strict=True)
+        return [pa.array(frame[name], kind, from_pandas=True) for name, kind in pairs]
 
-class ArrowTextWriter:
-    """Rows of a columnar file with columns added, as CSV."""
 
-    def __init__(self, file: BinaryIO, *, packed: bool) -> None:
-        self._file = gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6) if packed else file
-        self._packed = packed
-        self._fresh = True  # the first rows bring the header
-
-    def write(self, chunk: Any, added: dict[str, NDArray[np.floating]]) -> None:
-        """Write rows with their new values; NaN leaves a field empty."""
-        # as objects, counts beside a gap stay counts
-        kept = chunk.batch.to_pandas(ignore_metadata=True, integer_object_nulls=True)
-        kept.assign(**added).to_csv(self._file, header=self._fresh, index=False)
-        self._fresh = False
-
-    def close(self) -> None:
-        """Finish what is compressed; the file itself belongs to the caller."""
-        if self._packed:
-            self._file.close()
+def schema_of(columns: list[str], contents: list[Content]) -> pa.Schema:
+    """Return the types of columns that hold such contents."""
+    return pa.schema(list(zip(named(columns), (_TYPES[c] for c in contents), strict=True)))
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explained(name: str) -> Iterator[None]:
     try:
         yield
     except pa.ArrowInvalid as error:
-        raise InvalidInputError(f"{path} cannot be read: {error}") from error
+        raise InvalidInputError(f"{name} cannot be read: {error}") from error

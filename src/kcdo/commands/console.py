@@ -110,6 +110,8 @@ def as_plain(value: Any) -> Any:
         return [as_plain(item) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
     return value if value is None or isinstance(value, str | int) else str(value)
 
 
@@ -145,14 +147,3 @@ def csv_line(fields: list[Any], delimiter: str = ",") -> str:
     out = io.StringIO()
     csv.writer(out, delimiter=delimiter, lineterminator="").writerow(fields)
     return out.getvalue()
-
-
-def csv_lines(answers: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
-    """Yield lines of CSV: columns of one query, of several with the query in front."""
-    several = len(answers) > 1
-    yield csv_line([*(["at"] if several else []), *answers[0][1]]) + "\n"
-    for text, columns in answers:
-        start = csv_line([text]) + "," if several else ""
-        pattern = ",".join([DIGITS] * len(columns))
-        for row in zip(*(values.tolist() for values in columns.values()), strict=True):
-            yield f"{start}{pattern % row}\n"

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kcdo.commands.app import app, examples, session
 from kcdo.commands.console import Console, counted, listed
+from kcdo.commands.errors import UsageError
 from kcdo.commands.kinds import Kind
-from kcdo.commands.naming import Wanted, names, periods
-from kcdo.commands.options import Debug, DropMissing, Force, Json, Quiet
-from kcdo.commands.reading import check_source
+from kcdo.commands.naming import Wanted, names, periods, supports
+from kcdo.commands.options import (
+    DataFiles,
+    Debug,
+    Decimal,
+    DropMissing,
+    Force,
+    Json,
+    Quiet,
+    Sep,
+    Thousands,
+)
+from kcdo.commands.reading import input_files
 from kcdo.commands.writing import output_path
+from kcdo.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from kcdo.commands.holdout import Holdout
     from kcdo.commands.models import Model
+    from kcdo.commands.sources import Source
 
 
 @app.command(
@@ -26,10 +39,11 @@ if TYPE_CHECKING:
         "kcdo fit data.csv --target speed --given flow,hour -o model.kcdo",
         "kcdo fit data.csv --target speed --periodic hour:24 -o model.kcdo",
         "kcdo fit wind.parquet --target u,v --given height -o wind.kcdo",
+        "kcdo fit data.csv --target speed --support 0, --test 0.2 --time day -o model.kcdo",
     )
 )
 def fit(
-    data: Annotated[str, typer.Argument(help="CSV, CSV.gz, Parquet or Feather file.")],
+    data: DataFiles,
     target: Annotated[str, typer.Option(help="Columns to predict, such as speed or u,v.")],
     out: Annotated[
         str, typer.Option("--out", "-o", help="Model file to write; - is standard output.")
@@ -44,7 +58,24 @@ def fit(
     periodic: Annotated[
         list[str] | None, typer.Option(help="Column and period, such as hour:24; repeatable.")
     ] = None,
+    support: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Values that a target cannot cross: 0,100 or, open above, 0, and of one of "
+            "several targets u:0,100; repeatable."
+        ),
+    ] = None,
     weights: Annotated[str | None, typer.Option(help="Column of weights of the rows.")] = None,
+    test: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Share of the rows to keep back and to test with."),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Column whose rows are kept back together, or not.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Column of numbers or dates: keep back the last rows by it.")
+    ] = None,
     drop_missing: DropMissing = False,
     selection: Annotated[
         str | None,
@@ -55,6 +86,9 @@ def fit(
         typer.Option(min=2, help="Summarise the rows by so many centres: faster, also to predict."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random choices.", min=0)] = 0,
+    sep: Sep = None,
+    decimal: Decimal = ".",
+    thousands: Thousands = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -62,69 +96,103 @@ def fit(
 ) -> None:
     """Fit the distribution of target columns given other columns, and save the model."""
     with session(quiet, as_json, debug) as console:
-        check_source(data)
-        path = output_path(out, Kind.MODEL, {"data": [data]}, force=force)
+        files = input_files(data)
+        path = output_path(out, Kind.MODEL, {"data": files}, force=force)
         if path is None:
             console.leave_stdout()
-        from kcdo.commands.tables import open_table, read_table
+        from kcdo.commands.sources import Source
+        from kcdo.commands.style import Style
+        from kcdo.commands.tables import read_table
 
         flagged = [name for text in categorical or [] for name in names(text)]
-        wish = Wanted(names(target), names(given), weights, flagged, periods(periodic or []))
-        with open_table(Path(data)) as table:
-            wanted = wish.checked(table.columns, data)
-            frame = read_table(Path(data), table, wanted.roles(), console, drop=drop_missing)
+        wish = Wanted(
+            names(target),
+            names(given),
+            weights,
+            flagged,
+            periods(periodic or []),
+            supports(support or []),
+            group,
+            time,
+        )
+        holdout = _holdout(test, group, time, seed)
+        source = Source.of(files, Style.of(sep, decimal, thousands))
+        with source.open() as table:
+            wanted = wish.checked(table.columns, source.label)
+            frame = read_table(source, table, wanted.roles(), console, drop=drop_missing)
         # after the table: what is wrong with it is said before scikit-learn is there
-        from kcdo.commands.models import Model, save_model
+        from kcdo.commands.fitting import FitOptions, fitted
+        from kcdo.commands.models import save_model
 
+        apart = None if holdout is None else holdout.rows(frame)
+        rows = frame if apart is None else frame[~apart]
         with console.progress("Fitting", None):
-            estimator = _fitted(frame, wanted, selection, centres, seed)
-        size = save_model(estimator, path)
-        _tell(console, data, out, size, Model.of(estimator))
+            model = fitted(rows, wanted, FitOptions(selection, centres, seed, verbose=False))
+        kept = (len(frame) - len(rows), holdout.words if holdout else "")
+        model.remember(rows, source.names, kept, seed)
+        found = None if apart is None else _tested(model, frame[apart], console)
+        size = save_model(model.estimator, path)
+        _tell(console, source, out, size, model, found)
 
 
-def _fitted(
-    frame: pd.DataFrame, wanted: Wanted, selection: str | None, centres: int | None, seed: int
-) -> Any:
-    from kcdo.estimators import ConditionalDensityOperator
-    from kcdo.systems import Nystrom
-
-    X = frame[wanted.given]
-    targets = wanted.targets
-    Y = frame[targets[0] if len(targets) == 1 else targets]
-    options: dict[str, Any] = {} if selection is None else {"selection": selection}
-    if centres is not None:
-        options["solver"] = Nystrom(centres)
-    estimator = ConditionalDensityOperator(_kernel(X, wanted), random_state=seed, **options)
-    weights = frame[wanted.weights].to_numpy() if wanted.weights else None
-    return estimator.fit(X, Y, weights)
-
-
-def _kernel(X: pd.DataFrame, wanted: Wanted) -> Any:
-    """Return a product over kinds of columns; None, the library's choice, if none is periodic."""
-    from kcdo.kernels import Automatic, Categorical, Kernel, Periodic, Product
-
-    if not wanted.periods:
+def _holdout(test: float | None, group: str | None, time: str | None, seed: int) -> Holdout | None:
+    """Return which rows the options keep back."""
+    if test is None and (group or time):
+        raise UsageError("--group and --time say which rows --test keeps back: add --test 0.2.")
+    if group and time:
+        raise UsageError("--test keeps rows back by --group or by --time, not by both.")
+    if test is None:
         return None
-    parts: list[Kernel] = [Periodic(t).on(name) for name, t in wanted.periods.items()]
-    rest = X.drop(columns=list(wanted.periods))
-    categories = list(rest.select_dtypes("category").columns)
-    measured = [name for name in rest.columns if name not in categories]
-    if categories:
-        parts.append(Categorical().on(categories))
-    if measured:
-        parts.append(Automatic().on(measured))
-    return Product(tuple(parts)) if len(parts) > 1 else parts[0]
+    if not 0 < test < 1:
+        raise UsageError(f"--test takes a share between 0 and 1, such as 0.2; got {test:g}.")
+    from kcdo.commands.holdout import Holdout
+
+    return Holdout(test, group, time, seed)
 
 
-def _tell(console: Console, data: str, out: str, size: int, model: Model) -> None:
+def _tested(model: Model, frame: pd.DataFrame, console: Console) -> dict[str, Any]:
+    """Return the scores of rows that were kept back."""
+    from kcdo.commands.fitting import known_rows
+    from kcdo.commands.scores import scores
+
+    known = known_rows(model, frame)
+    if len(known) < len(frame):
+        new = counted(len(frame) - len(known), "row")
+        console.note(f"Left out of the test: {new} with a category that no fitted row has.")
+    if known.empty:
+        raise InvalidInputError("every row kept back has a category that no fitted row has.")
+    with console.progress("Testing", None):
+        dist = model.estimator.conditional(model.inputs(known))
+        return scores(model, dist, model.outputs(known))
+
+
+def _tell(
+    console: Console,
+    source: Source,
+    out: str,
+    size: int,
+    model: Model,
+    found: dict[str, Any] | None,
+) -> None:
     report = model.estimator.report_
     width = max(map(len, model.given))
     lines = [
         f"Fitted {listed(model.targets)} given {listed(model.given)} to "
-        f"{counted(report.n_samples, 'row')} of {Path(data).name} ({report.method}, "
+        f"{counted(report.n_samples, 'row')} of {source.title} ({report.method}, "
         f"{report.seconds:.1f} s).",
         *(f"  {name:<{width}}  {model.kind(name)}" for name in model.given),
+        *_test_lines(model, found),
         f"Saved {out} ({size / 1e6:.1f} MB).",
-        f"Next: kcdo predict {out} {data} -o predictions.csv",
+        f"Next: kcdo predict {out} {source.paths[0]} -o predictions.csv",
     ]
-    console.result("\n".join(lines), {"model": out, "bytes": size} | model.description())
+    facts = {"model": out, "bytes": size, "test": found} | model.description()
+    console.result("\n".join(lines), facts)
+
+
+def _test_lines(model: Model, found: dict[str, Any] | None) -> list[str]:
+    if found is None or model.training is None:
+        return []
+    from kcdo.commands.scores import score_lines
+
+    kept = f"Tested on {counted(found['rows'], 'row')} kept back, {model.training.split}:"
+    return [kept, *(f"  {line}" for line in score_lines(found))]

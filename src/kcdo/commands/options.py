@@ -7,6 +7,27 @@ from typing import Annotated
 import typer
 
 ModelFile = Annotated[str, typer.Argument(help="Model file of kcdo fit; - is standard input.")]
+DataFiles = Annotated[
+    list[str],
+    typer.Argument(
+        help="CSV, TSV, JSON lines, Parquet or Feather, also compressed; several files, and "
+        "patterns such as 'part-*.csv', are read as one table; - is standard input."
+    ),
+]
+DataOption = Annotated[
+    list[str],
+    typer.Option("--data", help="Table with the inputs and the targets; repeatable."),
+]
+Sep = Annotated[
+    str | None,
+    typer.Option(
+        "--sep", help="Between the fields of text: a character, or tab; found by default."
+    ),
+]
+Decimal = Annotated[str, typer.Option("--decimal", help="Before the fraction of numbers: . or ,")]
+Thousands = Annotated[
+    str | None, typer.Option("--thousands", help="Between groups of three digits, in text.")
+]
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave out rows with missing values.")
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -15,14 +15,24 @@ from kcdo.commands.app import app, examples, session
 from kcdo.commands.console import Console, counted, listed
 from kcdo.commands.formats import Format
 from kcdo.commands.naming import names
-from kcdo.commands.options import Debug, Force, Json, ModelFile, Quiet
-from kcdo.commands.reading import check_model, check_source, check_standard_input
+from kcdo.commands.options import (
+    DataFiles,
+    Debug,
+    Decimal,
+    Force,
+    Json,
+    ModelFile,
+    Quiet,
+    Sep,
+    Thousands,
+)
+from kcdo.commands.reading import check_model, input_files
 from kcdo.commands.writing import output_file, output_path
 from kcdo.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from kcdo.commands.answers import Answers
-    from kcdo.commands.tables import Table
+    from kcdo.commands.sources import Source
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -37,21 +47,30 @@ Result = TypeVar("Result")
 )
 def predict(
     model: ModelFile,
-    data: Annotated[str, typer.Argument(help="CSV, CSV.gz, Parquet or Feather file.")],
+    data: DataFiles,
     out: Annotated[
         str | None,
-        typer.Option("--out", "-o", help="File to write; CSV on standard output by default."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="File to write, in the format of its name: .csv, .tsv, .jsonl, .parquet or "
+            ".feather; CSV on standard output by default.",
+        ),
     ] = None,
     stats: Annotated[
         str,
         typer.Option(
-            help="What to add: mean, sd, var, mode, quantiles such as q05 or q97.5, and logpdf, "
-            "the log density of the target columns in the file."
+            help="What to add: mean, sd, var, mode, quantiles such as q05 or q97.5; logpdf, the "
+            "log density of the target columns in the file; novelty, how far the row is from "
+            "those of the fit, where 1 is usual among these."
         ),
     ] = "mean,sd,q05,q50,q95",
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Rows with missing values get no answer.")
     ] = False,
+    sep: Sep = None,
+    decimal: Decimal = ".",
+    thousands: Thousands = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -63,22 +82,22 @@ def predict(
     """
     with session(quiet, as_json, debug) as console:
         started = time.perf_counter()
-        check_model(model)
-        check_source(data)
-        check_standard_input(model, data)
-        inputs = {"model": [model], "data": [data]}
-        path = output_path(out, Format.of(out).kind, inputs, force=force)
+        files = input_files(data)
+        check_model(model, files)
+        form = Format.of(out)
+        path = output_path(out, form.kind, {"model": [model], "data": files}, force=force)
         if path is None:
             console.leave_stdout()
         from kcdo.commands.answers import Answers
         from kcdo.commands.models import load_model
-        from kcdo.commands.tables import check_formats, open_table
+        from kcdo.commands.sources import Source
+        from kcdo.commands.style import Style
+        from kcdo.commands.tables import TYPED
 
         answers = Answers(load_model(model), names(stats), skip_missing)
-        with open_table(Path(data)) as table:
-            check_formats(Path(data), table, path)
-            added = answers.check(table.columns, data)
-            n_rows = _write(answers, added, table, Path(data), path, console)
+        source = Source.of(files, Style.of(sep, decimal, thousands))
+        with source.readable_twice() if form.table in TYPED else nullcontext(source) as rows:
+            added, n_rows = _write(answers, rows, path, form, console)
         if path is not None:
             seconds = time.perf_counter() - started
             console.result(
@@ -88,25 +107,29 @@ def predict(
 
 
 def _write(
-    answers: Answers, added: list[str], table: Table, data: Path, out: Path | None, console: Console
-) -> int:
-    """Write the rows with their answers, part by part; return how many there were."""
+    answers: Answers, source: Source, path: Path | None, form: Format, console: Console
+) -> tuple[list[str], int]:
+    """Write the rows with their answers, part by part; return the new columns and the count."""
     from kcdo.commands.tables import CHUNK_ROWS, open_writer
 
     n_rows = 0
-    positioned = ((chunk, table.position()) for chunk in table.chunks(CHUNK_ROWS))
-    parts = _one_ahead(lambda item: answers.of(item[0]), positioned)
-    with output_file(out) as file, closing(parts):
-        writer = open_writer(file, out, table, added)
-        with console.progress(f"Predicting {data.name}", table.size or None) as show:
+    with source.open() as table:
+        added = answers.check(table.columns, source.label)
+        positioned = ((chunk, table.position()) for chunk in table.chunks(CHUNK_ROWS))
+        parts = _one_ahead(lambda item: answers.of(item[0]), positioned)
+        with (
+            output_file(path) as file,
+            closing(parts),
+            closing(open_writer(file, str(path), form, source, table, added)) as writer,
+            console.progress(f"Predicting {source.title}", table.size or None) as show,
+        ):
             for (chunk, position), values in parts:
                 writer.write(chunk, values)
                 n_rows += len(chunk)
                 show(position)
-        if not n_rows:
-            raise InvalidInputError(f"{data} has a header but no rows.")
-        writer.close()
-    return n_rows
+            if not n_rows:
+                raise InvalidInputError(f"{source.label} has a header but no rows.")
+    return added, n_rows
 
 
 def _one_ahead(

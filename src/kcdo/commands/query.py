@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcdo.commands.app import app, examples, session
-from kcdo.commands.console import Console, counted, csv_lines, json_line
+from kcdo.commands.console import Console, counted, json_line
 from kcdo.commands.errors import UsageError
+from kcdo.commands.formats import Format
 from kcdo.commands.kinds import Kind
 from kcdo.commands.naming import check_names
 from kcdo.commands.options import Debug, Force, Json, ModelFile, Quiet
@@ -61,7 +62,7 @@ def density(
     """
     with session(quiet, as_json, debug) as console:
         path = _output(model, out, console, force=force)
-        targets, queries = _ask(model, at, target)
+        targets, queries = _ask(model, at, target, console)
         from kcdo.commands.queries import columns_of, grid_points
 
         d = len(targets)
@@ -97,7 +98,7 @@ def sample(
     """Draw from the distribution of the targets at given inputs."""
     with session(quiet, as_json, debug) as console:
         path = _output(model, out, console, force=force)
-        targets, queries = _ask(model, at, target)
+        targets, queries = _ask(model, at, target, console)
         import numpy as np
 
         from kcdo.commands.queries import columns_of
@@ -110,12 +111,12 @@ def sample(
 def _output(model: str, out: str | None, console: Console, *, force: bool) -> Path | None:
     """Return where to write, after checking that and the model."""
     check_model(model)
-    kind = Kind.JSON if console.as_json else Kind.TEXT
+    kind = Kind.JSON if console.as_json else Format.of(out).kind
     return output_path(out, kind, {"model": [model]}, force=force)
 
 
 def _ask(
-    model_file: str, at: list[str], target: str | None
+    model_file: str, at: list[str], target: str | None, console: Console
 ) -> tuple[list[str], list[tuple[str, ConditionalDistribution]]]:
     """Return the targets, and each query with its distribution of them."""
     from kcdo.commands.models import load_model
@@ -124,6 +125,8 @@ def _ask(
     model = load_model(model_file)
     check_names([target] if target else [], model.targets, "the model", "--target")
     queries = [Query.parse(text, model) for text in at]
+    for note in (note for query in queries for note in query.notes(model)):
+        console.note(f"Note: {note}")
     dists = [query.distribution(model) for query in queries]
     targets = [target] if target else model.targets
     if len(targets) == 1 and not model.flat:
@@ -132,13 +135,18 @@ def _ask(
 
 
 def _write(answers: list[tuple[str, dict[str, Any]]], out: Path | None, console: Console) -> None:
-    """Write columns of each query, as CSV or JSON."""
+    """Write columns of each query: as JSON, or as a table with the query in front of several."""
+    lengths = [len(next(iter(columns.values()))) for _, columns in answers]
     with output_file(out) as file:
         if console.as_json:
             file.write(json_line([{"at": text} | columns for text, columns in answers]).encode())
         else:
-            for line in csv_lines(answers):
-                file.write(line.encode())
+            from kcdo.commands.writers import write_columns
+
+            pairs = zip(answers, lengths, strict=True)
+            at = {"at": [text for (text, _), n in pairs for _ in range(n)]}
+            joined = {n: [v for _, c in answers for v in c[n].tolist()] for n in answers[0][1]}
+            table = (at if len(answers) > 1 else {}) | joined
+            write_columns(file, str(out), Format.of(None if out is None else str(out)), table)
     if out is not None and not console.as_json:
-        rows = sum(len(next(iter(columns.values()))) for _, columns in answers)
-        console.result(f"Wrote {out}: {counted(rows, 'row')}.", {})
+        console.result(f"Wrote {out}: {counted(sum(lengths), 'row')}.", {})

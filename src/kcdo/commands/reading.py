@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,8 +16,25 @@ from kcdo.commands.errors import FileError, UsageError
 STANDARD = "-"  # standard input or output, as the name of a file
 
 
-def check_source(name: str, what: str = "file") -> None:
-    """Raise if there is nothing to read."""
+def input_files(given: Sequence[str]) -> list[str]:
+    """Return the files that names and patterns such as ``part-*.csv`` stand for; all must be."""
+    found = [path for name in given for path in _matching(name)]
+    for path in found:
+        _check_there(path, "file")
+    twice = next((path for path in found if found.count(path) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{twice} is named twice among the files to read.")
+    return found
+
+
+def check_model(name: str, data: Sequence[str] = ()) -> None:
+    """Raise if there is no model file, or if it and the data are both standard input."""
+    _check_there(name, "model file")
+    if name == STANDARD and STANDARD in data:
+        raise UsageError("- is standard input, which can be one file only: name the other.")
+
+
+def _check_there(name: str, what: str) -> None:
     if name == STANDARD:
         return
     path = Path(name)
@@ -23,17 +42,6 @@ def check_source(name: str, what: str = "file") -> None:
         raise FileError(f"there is no {what} {name}.")
     if path.is_dir():
         raise FileError(f"{name} is a folder, not a {what}.")
-
-
-def check_model(name: str) -> None:
-    """Raise if there is no model file."""
-    check_source(name, "model file")
-
-
-def check_standard_input(*names: str) -> None:
-    """Raise if more than one file is standard input, which can be read once only."""
-    if names.count(STANDARD) > 1:
-        raise UsageError("- is standard input, which can be one file only: name the others.")
 
 
 @contextmanager
@@ -47,3 +55,13 @@ def named_file(name: str) -> Iterator[Path]:
         with copy.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         yield copy
+
+
+def _matching(name: str) -> list[str]:
+    """Return the files that a name stands for: itself, or what matches it as a pattern."""
+    if name == STANDARD or os.path.exists(name) or not glob.has_magic(name):
+        return [name]
+    found = sorted(glob.glob(name, recursive=True))
+    if not found:
+        raise FileError(f"no file matches {name}.")
+    return found

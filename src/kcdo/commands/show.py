@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kcdo.commands.app import app, examples, session
-from kcdo.commands.console import listed
+from kcdo.commands.console import counted, listed
+from kcdo.commands.errors import UsageError
 from kcdo.commands.kinds import Kind
 from kcdo.commands.naming import check_names
-from kcdo.commands.options import Debug, DropMissing, Force, Json, ModelFile, Quiet
-from kcdo.commands.reading import check_model, check_source, check_standard_input
+from kcdo.commands.options import (
+    DataOption,
+    Debug,
+    Decimal,
+    DropMissing,
+    Force,
+    Json,
+    ModelFile,
+    Quiet,
+    Sep,
+    Thousands,
+)
+from kcdo.commands.reading import check_model, input_files
 from kcdo.commands.writing import output_name, output_path
 
-Data = Annotated[str, typer.Option(help="Table with the inputs and the targets.")]
+if TYPE_CHECKING:
+    from kcdo.commands.models import Model
 
 
 @app.command(epilog=examples("kcdo info model.kcdo", "kcdo info model.kcdo --json"))
@@ -32,36 +46,59 @@ def info(
         lines = [
             f"{'target':<{width}}  {listed(fitted.targets)}",
             *(f"{name:<{width}}  {fitted.kind(name)}" for name in fitted.given),
+            *_origin(fitted),
             "",
             str(fitted.estimator.report_),
         ]
         console.result("\n".join(lines), {"model": model} | fitted.description())
 
 
+def _origin(model: Model) -> list[str]:
+    """Return lines that tell which rows were fitted, and which were kept back."""
+    if model.training is None:
+        return []
+    seen = model.training
+    lines = ["", f"fitted to {counted(seen.n_rows, 'row')} of {listed(seen.files)}"]
+    if seen.n_held_out:
+        n = seen.n_rows + seen.n_held_out
+        share = f"{seen.n_held_out / n:.1%}"
+        lines.append(f"kept back {counted(seen.n_held_out, 'row')} ({share}): {seen.split}")
+    return lines
+
+
 @app.command(
     epilog=examples(
         "kcdo plot model.kcdo --data data.csv -o fig.png",
         "kcdo plot model.kcdo --data data.csv --feature hour -o fig.pdf",
+        "kcdo plot model.kcdo --data data.csv --feature flow --at hour=8 -o fig.png",
         "kcdo plot wind.kcdo --data wind.csv --at height=80 -o joint.png",
     )
 )
 def plot(
     model: ModelFile,
-    data: Data,
+    data: DataOption,
     out: Annotated[
         str,
         typer.Option("--out", "-o", help="Picture to write: PNG, PDF, SVG; - is standard output."),
     ],
     feature: Annotated[
-        str | None, typer.Option(help="Input across; the first that is a number by default.")
+        str | None,
+        typer.Option(help="Input across, a number or categories; the first number by default."),
     ] = None,
     target: Annotated[
         str | None, typer.Option(help="Target upwards; the first by default.")
     ] = None,
     at: Annotated[
-        str | None, typer.Option(help="Draw two targets jointly at these values of all inputs.")
+        str | None,
+        typer.Option(
+            help="Values of inputs that are not across; of all inputs: the density there, two "
+            "targets jointly."
+        ),
     ] = None,
     drop_missing: DropMissing = False,
+    sep: Sep = None,
+    decimal: Decimal = ".",
+    thousands: Thousands = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -69,37 +106,51 @@ def plot(
 ) -> None:
     """Draw the density over an input, with data, intervals and modes.
 
-    Inputs that are not drawn rest at their median or most frequent category.
+    Inputs that are not drawn rest at their median or most frequent category, or where --at says.
+    Rows are drawn the fainter, the farther they are from there.
     """
     with session(quiet, as_json, debug) as console:
-        check_model(model)
-        check_source(data)
-        check_standard_input(model, data)
-        from kcdo.commands.figures import density_display, figure_file, joint_display, write_figure
+        files = input_files(data)
+        check_model(model, files)
+        from kcdo.commands.figures import figure_file, model_display, write_figure
         from kcdo.commands.models import load_model, read_data
+        from kcdo.commands.sources import Source
+        from kcdo.commands.style import Style
 
-        figure = figure_file(out, {"model": [model], "data": [data]}, console, force=force)
+        figure = figure_file(out, {"model": [model], "data": files}, console, force=force)
         fitted = load_model(model)
         check_names([feature] if feature else [], fitted.given, "the model", "--feature")
         check_names([target] if target else [], fitted.targets, "the model", "--target")
-        X, Y = read_data(fitted, data, console, drop=drop_missing)
+        source = Source.of(files, Style.of(sep, decimal, thousands))
+        X, Y = read_data(fitted, source, console, drop=drop_missing)
         with console.progress("Drawing", None):
-            if at is None:
-                display: Any = density_display(fitted, X, Y, feature, target)
-            else:
-                display = joint_display(fitted, Y, at)
-            write_figure(display, figure)
+            write_figure(model_display(fitted, X, Y, feature, target, at), figure)
         console.result(f"Wrote {out}.", {"output": out})
 
 
-@app.command(epilog=examples("kcdo report model.kcdo --data data.csv -o report.html"))
+@app.command(
+    epilog=examples(
+        "kcdo report model.kcdo --data data.csv -o report.html",
+        "kcdo report model.kcdo --held-out test.csv -o report.html",
+    )
+)
 def report(
     model: ModelFile,
-    data: Data,
     out: Annotated[
         str, typer.Option("--out", "-o", help="HTML file to write; - is standard output.")
     ],
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", help="Table with the inputs and the targets; repeatable."),
+    ] = None,
+    held_out: Annotated[
+        list[str] | None,
+        typer.Option("--held-out", help="The same, of rows that the model has not seen."),
+    ] = None,
     drop_missing: DropMissing = False,
+    sep: Sep = None,
+    decimal: Decimal = ".",
+    thousands: Thousands = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -107,23 +158,29 @@ def report(
 ) -> None:
     """Write a page with densities to explore by sliders, accuracy and the parameters chosen.
 
-    One HTML file that works offline. Rows which the model has not seen show its accuracy best.
+    One HTML file that works offline. Rows which the model has not seen show its accuracy best:
+    --held-out names them, and the page says that they are.
     """
     with session(quiet, as_json, debug) as console:
-        check_model(model)
-        check_source(data)
-        check_standard_input(model, data)
-        inputs = {"model": [model], "data": [data]}
-        path = output_path(out, Kind.PAGE, inputs, force=force)
+        if bool(data) == bool(held_out):
+            raise UsageError("give the rows to show by --data, or by --held-out if unseen.")
+        files = input_files(data or held_out or [])
+        check_model(model, files)
+        path = output_path(out, Kind.PAGE, {"model": [model], "data": files}, force=force)
         if path is None:
             console.leave_stdout()
         from kcdo.commands.models import load_model, read_data
+        from kcdo.commands.sources import Source
+        from kcdo.commands.style import Style
         from kcdo.reports import write_report
 
         fitted = load_model(model)
-        X, Y = read_data(fitted, data, console, drop=drop_missing)
-        with console.progress("Writing", None), output_name(path) as name:
-            write_report(fitted.estimator, name, X=X, Y=Y)
+        source = Source.of(files, Style.of(sep, decimal, thousands))
+        X, Y = read_data(fitted, source, console, drop=drop_missing)
+        shows = not quiet and sys.stderr.isatty()
+        with output_name(path) as name:
+            known = True if held_out else None
+            write_report(fitted.estimator, name, X=X, Y=Y, held_out=known, verbose=shows)
             size = name.stat().st_size
         text = f"Wrote {out} ({size / 1e6:.1f} MB): open it in a browser."
         console.result(text, {"output": out, "bytes": size})

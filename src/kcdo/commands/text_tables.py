@@ -1,119 +1,162 @@
-"""CSV files: read in chunks that keep every byte of every row."""
+"""Tables of text, CSV or TSV: read in chunks that keep every byte of every row."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-import os
-import zlib
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from operator import methodcaller
-from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from kcdo.commands.columns import MISSING_NUMBERS, numbers
-from kcdo.commands.console import DIGITS, csv_line
-from kcdo.commands.errors import FileError
-from kcdo.commands.naming import check_distinct
-from kcdo.errors import InvalidInputError
+from kcdo.commands.columns import MISSING_NUMBERS, Place, with_numbers
+from kcdo.commands.contents import Content, content_of_texts, named, typed_texts
+from kcdo.commands.kinds import encoding_of
+from kcdo.commands.naming import Role, check_distinct
+from kcdo.commands.packing import Stream
+from kcdo.commands.style import Style
+from kcdo.errors import InvalidInputError, KcdoWarning
 
 _DELIMITERS = (",", ";", "\t")
-_GZIP = b"\x1f\x8b"
 _CHUNK_CHARACTERS = 8_000_000  # of a file that are held at a time
 _SNIFFED_LINES = 20
+_MOST_LINES = 10_000  # of one quoted field: beyond, its quote is not closed
+_MARK = "\ufeff"
+
+csv.field_size_limit(2**31 - 1)  # by itself the module refuses fields beyond 131,072 characters
 
 
 @dataclass(frozen=True)
 class TextChunk:
-    """Some rows of a CSV file, as they stand there."""
+    """Some rows of a table of text, as they stand there."""
 
     table: TextTable
     records: list[str]
-    start: int  # row of the first record, counted from 1
+    place: Place
 
     def __len__(self) -> int:
         return len(self.records)
 
-    def frame(self, names: list[str], numeric: set[str]) -> pd.DataFrame:
+    def frame(self, roles: dict[str, Role]) -> pd.DataFrame:
         """Return columns as texts, and as floats those that must be numeric."""
-        try:
-            return self._parsed(names, numeric)
-        except ValueError:  # parse the texts one by one, to say which is no number
-            texts = self._parsed(names, set())
-            found = {n: numbers(texts[n], self.start) if n in numeric else texts[n] for n in names}
-            return pd.DataFrame(found)
+        positions = [self.table.columns.index(name) for name in roles]
+        pairs = zip(positions, roles.values(), strict=True)
+        found = self._quickly(positions, [i for i, role in pairs if role.numeric])
+        if found is not None:
+            return found.set_axis(list(roles), axis=1)
+        return with_numbers(
+            self._read(positions, []).set_axis(list(roles), axis=1), roles, self.place
+        )
 
-    def _parsed(self, names: list[str], numeric: set[str]) -> pd.DataFrame:
-        places = {self.table.columns.index(name): name for name in names}
-        types: dict[int, Any] = {i: float if name in numeric else str for i, name in places.items()}
-        blanks: Any = {i: MISSING_NUMBERS for i, kind in types.items() if kind is float}
+    def fields(self) -> pd.DataFrame:
+        """Return all columns as texts, by their positions."""
+        return self._read(list(range(len(self.table.columns))), [])
+
+    def contents(self) -> list[Content]:
+        """Return what each column holds."""
+        return [content_of_texts(column, self.place.style) for _, column in self.fields().items()]
+
+    def typed(self, contents: list[Content]) -> pd.DataFrame:
+        """Return all columns in the types of what they hold, by their names."""
+        texts = self.fields()
+        names = named(self.table.columns)
+        triples = zip(names, texts, contents, strict=True)
+        return pd.DataFrame(
+            {n: typed_texts(texts[i], content, self.place.style) for n, i, content in triples}
+        )
+
+    def _quickly(self, positions: list[int], numeric: list[int]) -> pd.DataFrame | None:
+        """Return columns by the quick parser; None where a number needs a closer look."""
+        if self.place.style.thousands is not None:
+            return None
+        try:
+            found = self._read(positions, numeric)
+        except ValueError:
+            return None
+        return None if np.isinf(found[numeric].to_numpy()).any() else found
+
+    def _read(self, positions: list[int], numeric: list[int]) -> pd.DataFrame:
+        types: dict[int, Any] = {i: float if i in numeric else str for i in positions}
+        blanks: Any = {i: MISSING_NUMBERS for i in numeric}
         frame = pd.read_csv(
             io.StringIO("".join(self.records)),
             sep=self.table.delimiter,
+            decimal=self.place.style.decimal,
             header=None,
             names=list(range(len(self.table.columns))),
-            usecols=sorted(places),
+            usecols=sorted(positions),
             index_col=False,
             dtype=types,
             keep_default_na=False,
             na_values=blanks,
             skip_blank_lines=False,
         )
-        return frame.rename(columns=places)[names]
+        return frame[positions]
 
 
 class TextTable:
-    """A CSV file, plain or compressed by gzip; comma, semicolon or tab are told apart.
+    """A table of text; comma, semicolon or tab are told apart unless the style says which.
 
     Attributes
     ----------
     columns : list of str
         Names in the header.
+    header : str
+        Its line, or lines, as they stand.
+    delimiter, encoding : str
+        Between fields, and of the bytes.
+    size : int
+        Of the file in bytes, 0 for a pipe.
     """
 
-    def __init__(self, path: Path, file: BinaryIO) -> None:
-        self._path, self._file = path, file
-        self.size = os.fstat(file.fileno()).st_size  # of the compressed file, 0 for a pipe
-        packed = file.peek(2)[:2] == _GZIP  # type: ignore[attr-defined]
-        source: Any = gzip.GzipFile(fileobj=file) if packed else file
-        self._text = io.TextIOWrapper(source, encoding="utf-8", newline="")
+    def __init__(self, stream: Stream, style: Style) -> None:
+        self._stream, self._style = stream, style
+        self.size = stream.size
+        self.encoding = encoding_of(stream.start)
+        self._text = io.TextIOWrapper(stream.file, encoding=self.encoding, newline="")
         self._lines = self._checked_lines()
         head = list(islice((line for line in self._lines if line.strip()), _SNIFFED_LINES))
         if not head:
-            raise InvalidInputError(f"{path} is empty.")
-        self.delimiter = _delimiter([head[0].lstrip("\ufeff"), *head[1:]])
+            raise InvalidInputError(f"{stream.name} is empty.")
+        self._check_nul(head, "its first lines")
+        self.delimiter = style.sep or _delimiter([head[0].lstrip(_MARK), *head[1:]])
         self._line_length = sum(map(len, head)) / len(head)
         self._lines = chain(head, self._lines)
-        self.header, fields = next(self._records(self._lines))
-        names = fields or self.header.lstrip("\ufeff").rstrip("\r\n").split(self.delimiter)
+        self.columns: list[str] = []
+        self.header, fields = next(self._records(self._lines, 0))
+        names = fields or self.header.lstrip(_MARK).rstrip("\r\n").split(self.delimiter)
         self.columns = [name.strip() for name in names]
-        check_distinct(self.columns, str(path))
+        check_distinct(self.columns, stream.name)
+
+    @property
+    def form(self) -> str:
+        """What tables read as one must have in common besides their columns."""
+        return f"text in {self.encoding} separated by {self.delimiter!r}"
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        self._stream.close()
 
     def position(self) -> int:
         """Return how many bytes of the file have been read."""
-        return self._file.tell() if self.size else 0
+        return self._stream.position()
 
     def chunks(self, rows: int) -> Iterator[TextChunk]:
         """Yield the rows, once: so many at a time, or fewer where they are long."""
         start = 1
         rows = max(1, min(rows, int(_CHUNK_CHARACTERS / self._line_length)))
         while lines := list(islice(self._lines, rows)):
+            self._check_nul(lines, f"row {start} or a later one")
             records = lines if self._plain(lines) else self._counted(lines, start)
             if records:
-                yield TextChunk(self, records, start)
+                yield TextChunk(self, records, Place(self._stream.name, start, self._style))
                 start += len(records)
 
     def _plain(self, lines: list[str]) -> bool:
@@ -126,79 +169,82 @@ class TextTable:
         """Return the rows in some lines, and in those that belong to the last of them."""
         width = len(self.columns)
         records: list[str] = []
-        for record, fields in self._records(iter(lines)):
+        for record, fields in self._records(iter(lines), start):
             n = record.count(self.delimiter) + 1 if fields is None else len(fields)
             if n != width:
                 raise InvalidInputError(
-                    f"{self._path}: row {start + len(records)} (not counting the header) has {n} "
-                    f"fields, the header has {width}."
+                    f"{self._stream.name}: row {start + len(records)} (not counting the header) "
+                    f"has {n} fields, the header has {width}."
                 )
             records.append(record)
         return records
 
-    def _records(self, lines: Iterator[str]) -> Iterator[tuple[str, list[str] | None]]:
+    def _records(self, lines: Iterator[str], row: int) -> Iterator[tuple[str, list[str] | None]]:
         """Yield rows as they stand, with their fields where quotes leave no other way to count."""
         for line in lines:
             if '"' in line:
                 taken: list[str] = []
-                following = chain([line.lstrip("\ufeff")], lines, self._lines)
-                reader = csv.reader(_remembering(following, taken), delimiter=self.delimiter)
+                following = chain([line.lstrip(_MARK)], lines, self._lines)
+                reader = csv.reader(
+                    self._remembered(following, taken, row), delimiter=self.delimiter
+                )
                 fields = next(reader)
+                self._check_quotes(taken, row)
                 yield line + "".join(taken[1:]), fields
             elif line.strip():
                 yield line, None
+            else:
+                continue
+            row += 1
+
+    def _remembered(self, lines: Iterator[str], taken: list[str], row: int) -> Iterator[str]:
+        for line in lines:
+            taken.append(line)
+            if len(taken) > _MOST_LINES:
+                raise self._open_quote(row)
+            yield line
+
+    def _check_quotes(self, lines: list[str], row: int) -> None:
+        """Raise if a row ends at a quote that seems to open another field, or at the file's end."""
+        if len(lines) == 1 and lines[0].count('"') % 2 == 0:
+            return
+        try:
+            list(csv.reader(lines, delimiter=self.delimiter, strict=True))
+        except csv.Error as error:
+            if len(lines) > 1 or "end of data" in str(error):
+                raise self._open_quote(row) from error
+        inside = [line.count(self.delimiter) for line in lines[1:-1] if line.strip()]
+        if len(inside) > 1 and set(inside) == {len(self.columns) - 1} != {0}:
+            warnings.warn(
+                f"row {row} of {self._stream.name} has a quoted field of {len(lines)} lines, which "
+                "look like rows of their own: is its quote closed in the right place?",
+                KcdoWarning,
+                stacklevel=2,
+            )
+
+    def _open_quote(self, row: int) -> InvalidInputError:
+        where = f"row {row} (not counting the header)" if row else "the header"
+        return InvalidInputError(
+            f"{self._stream.name}: a quote that opens a field in {where} is not closed, and takes "
+            'in the rows after it: close it, or write a quote inside a quoted field twice, "".'
+        )
+
+    def _check_nul(self, lines: list[str], where: str) -> None:
+        if "\0" in "".join(lines):
+            raise InvalidInputError(
+                f"{self._stream.name} has NUL characters in {where}, so it is no table of text: "
+                "save it as UTF-8, or as UTF-16 with a byte order mark."
+            )
 
     def _checked_lines(self) -> Iterator[str]:
-        try:
-            yield from self._text
-        except UnicodeDecodeError as error:
-            raise InvalidInputError(
-                f"{self._path} is not a CSV file in UTF-8 ({error.reason}): save it as UTF-8."
-            ) from error
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise FileError(f"{self._path} is damaged: {error}.") from error
-
-
-class TextWriter:
-    """Rows of a CSV file with columns added, everything else as it was."""
-
-    def __init__(self, file: BinaryIO, table: TextTable, added: list[str], *, packed: bool) -> None:
-        self._file = gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6) if packed else file
-        self._packed = packed
-        self._delimiter = table.delimiter
-        line = csv_line(added, table.delimiter)
-        self._write([table.header], self._pattern(["%s"]), [[line]])
-
-    def write(self, chunk: Any, added: dict[str, NDArray[np.floating]]) -> None:
-        """Write rows with their new values; rows of NaN leave the fields empty."""
-        values = np.column_stack(list(added.values()))
-        n_rows, n_added = values.shape
-        patterns = [self._pattern([DIGITS] * n_added)] * n_rows
-        for i in np.flatnonzero(np.isnan(values).all(axis=1)):
-            patterns[i] = self._pattern(["%.0s"] * n_added)  # takes a value, and writes nothing
-        self._write(chunk.records, "".join(patterns), [column.tolist() for column in values.T])
-
-    def close(self) -> None:
-        """Finish what is compressed; the file itself belongs to the caller."""
-        if self._packed:
-            self._file.close()
-
-    def _pattern(self, added: list[str]) -> str:
-        """Return the pattern of a row: what is kept of it, what is added, the end of its line."""
-        return self._delimiter.join(["%s", *added]) + "%s"
-
-    def _write(self, records: list[str], pattern: str, added: list[list[Any]]) -> None:
-        """Write rows by one pattern for all of them: rows one by one would take twice as long."""
-        kept = [record.rstrip("\r\n") for record in records]
-        ends = [record[len(k) :] or "\n" for record, k in zip(records, kept, strict=True)]
-        fields = zip(kept, *added, ends, strict=True)
-        self._file.write((pattern % tuple(chain.from_iterable(fields))).encode())
-
-
-def _remembering(lines: Iterator[str], taken: list[str]) -> Iterator[str]:
-    for line in lines:
-        taken.append(line)
-        yield line
+        with self._stream.damage_explained():
+            try:
+                yield from self._text
+            except UnicodeDecodeError as error:
+                raise InvalidInputError(
+                    f"{self._stream.name} is not a table of text in UTF-8 ({error.reason}): save "
+                    "it as UTF-8."
+                ) from error
 
 
 def _delimiter(lines: list[str]) -> str:

@@ -1,5 +1,6 @@
 """What a model is made of: components, each fitted, predicting and held out in the same way."""
 
+from kcdo.components.atoms import Atoms, AtomShares, class_shares
 from kcdo.components.base import Component, ComponentParameters
 from kcdo.components.conditioning import Conditioner, condition, unconditional
 from kcdo.components.density import (
@@ -25,16 +26,37 @@ from kcdo.components.mixture import NAMES, Combination, Mixture, ModelParameters
 from kcdo.components.nearest import NearestDensity, NearestParameters
 from kcdo.components.node_values import MatrixValues, RowValues, SolvedValues
 from kcdo.components.settings import Effort, Settings
+from kcdo.components.smoothed import (
+    EVERY,
+    Bandwidths,
+    Location,
+    RowTable,
+    SmoothedParameters,
+    SmoothedRows,
+    Smoother,
+)
 from kcdo.components.tails import MarginalTail, MarginalTailParameters, student_tail
+from kcdo.components.univariate import (
+    AtomParameters,
+    Univariate,
+    UnivariateParameters,
+    continuous_rows,
+)
 
 __all__ = [
+    "EVERY",
     "NAMES",
+    "AtomParameters",
+    "AtomShares",
+    "Atoms",
+    "Bandwidths",
     "Combination",
     "Component",
     "ComponentParameters",
     "Conditioner",
     "DensityOperator",
     "Effort",
+    "Location",
     "LocationParameters",
     "LocationScale",
     "LocationScaleMap",
@@ -51,12 +73,20 @@ __all__ = [
     "PlainDensity",
     "Regression",
     "Residuals",
+    "RowTable",
     "RowValues",
     "Settings",
+    "SmoothedParameters",
+    "SmoothedRows",
+    "Smoother",
     "SolvedValues",
     "Spread",
     "Training",
+    "Univariate",
+    "UnivariateParameters",
+    "class_shares",
     "condition",
+    "continuous_rows",
     "distinct_sample",
     "fit_map",
     "log_squares",

@@ -33,6 +33,10 @@ class Component(Protocol):
         """Whether it answers uncertain inputs by itself; else it is asked at points of them."""
 
     @property
+    def exact_held_out(self) -> bool:
+        """Whether held-out distributions are those of a fit without the row."""
+
+    @property
     def n_inputs(self) -> int | None:
         """Number of columns of the inputs; None for any."""
 
@@ -80,7 +84,7 @@ def predict_anywhere(component: Component, queries: Queries) -> dict[str, Batch]
     """Return the distributions of the queries, also of uncertain ones."""
     if component.linear or not isinstance(queries, GaussianInput | SampleInput):
         return component.predict(queries)
-    points, weights = _points_of(queries)  # (S, Q, p), (Q, S)
+    points, weights = points_of(queries)  # (S, Q, p), (Q, S)
     each = [component.predict(point) for point in points]
     return {name: MixtureBatch([part[name] for part in each], weights) for name in each[0]}
 
@@ -91,7 +95,7 @@ def width_anywhere(component: Component, queries: Queries) -> int:
     return count * component.width(queries)
 
 
-def _points_of(queries: GaussianInput | SampleInput) -> tuple[NDArray, Array]:
+def points_of(queries: GaussianInput | SampleInput) -> tuple[NDArray, Array]:
     """Return points (S, Q, p) and weights (Q, S) that stand for uncertain inputs."""
     if isinstance(queries, GaussianInput):
         few = GaussianInput._make(queries.mean, queries.cov, min(queries.n_points, _POINTS))

@@ -294,6 +294,7 @@ class DensityComponent:
     operator: DensityOperator
     names: ClassVar[tuple[str, ...]]
     linear: ClassVar[bool]
+    exact_held_out: ClassVar[bool] = True
 
     @property
     def n_inputs(self) -> int | None:

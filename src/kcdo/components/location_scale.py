@@ -192,6 +192,7 @@ class LocationScale:
 
     names = NAMES
     linear = False
+    exact_held_out = False
 
     def __post_init__(self) -> None:
         shape(self.map.location.offset, self.residual.dim)

@@ -42,6 +42,10 @@ class Combination:
     normal : float, optional
         A normal distribution about the location: the shape of residuals that few rows do not
         tell from it. None, with a location-scale weight that is given: 0.
+    smoothed : float, optional
+        Rows that are like the query, by a learnt metric and by their predictions, smoothed with
+        many bandwidths; for one output. None, with a plain or location-scale weight that is
+        given: 0.
 
     Examples
     --------
@@ -55,6 +59,7 @@ class Combination:
     marginal_tail: float | None = None
     nearest: float | None = None
     normal: float | None = None
+    smoothed: float | None = None
 
     def __post_init__(self) -> None:
         values = list(self.fixed.values())
@@ -73,15 +78,19 @@ class Combination:
 
     def leaves_open(self, name: str) -> bool:
         """Whether the weight of a component is left to the held-out scores."""
-        companion = _COMPANIONS.get(name, name)
-        return getattr(self, name) is None and getattr(self, companion) is None
+        companions = _COMPANIONS.get(name, ())
+        return all(getattr(self, each) is None for each in (name, *companions))
 
     def wants(self, name: str) -> bool:
         """Whether a component may have a weight above 0."""
         return bool(getattr(self, name)) or self.leaves_open(name)
 
 
-_COMPANIONS = {"nearest": "plain", "normal": "location_scale"}
+_COMPANIONS = {
+    "nearest": ("plain",),
+    "normal": ("location_scale",),
+    "smoothed": ("plain", "location_scale"),
+}
 NAMES = tuple(f.name for f in fields(Combination))
 
 
@@ -188,9 +197,9 @@ def _check_weights(
     weights: dict[str, float], parts: Sequence[Component] | Sequence[ComponentParameters]
 ) -> None:
     """Need weights that sum to 1, none of them of a component that is missing."""
-    need(set(weights) <= set(NAMES), "weights of unknown components")
+    there = {name for part in parts for name in part.names}
+    need(set(weights) <= {*NAMES, *there}, "weights of unknown components")
     values = np.array(list(weights.values()), dtype=float)
     need(np.all(values >= 0) and abs(values.sum() - 1.0) < 1e-6, "weights that do not sum to 1")
-    there = {name for part in parts for name in part.names}
     missing = [name for name, weight in weights.items() if weight > 0 and name not in there]
     need(not missing, "the weight of a component that is missing")

@@ -47,6 +47,18 @@ class Effort:
         Nodes per axis, by the number of outputs, while scales are learnt and while filters are.
     many_nodes : int
         Nodes beyond which fewer are used to find weights.
+    exact_rows : int
+        Rows up to which the location of smoothed rows is a regression on all of them.
+    alike_rows : int
+        Near rows that smoothers weigh.
+    transform_rows : int
+        Rows that judge the transform of one output.
+    local_judged, local_neighbours : (int, int)
+        Rows judged by local learning, and near rows of each: first for all families, then for the
+        best.
+    local_steps : (int, ...)
+        Steps of local learning, first for all families, then for the best; neighbours are found
+        again before each of the latter.
     """
 
     fewest_rows: int = 20
@@ -71,6 +83,12 @@ class Effort:
     coarse_nodes: dict[int, int] = field(default_factory=lambda: {1: 80, 2: 28, 3: 10})
     fine_nodes: dict[int, int] = field(default_factory=lambda: {1: 256, 2: 56, 3: 20})
     many_nodes: int = 2048
+    exact_rows: int = 5000
+    alike_rows: int = 200
+    transform_rows: int = 300
+    local_judged: tuple[int, int] = (250, 500)
+    local_neighbours: tuple[int, int] = (24, 32)
+    local_steps: tuple[int, ...] = (10, 10, 10)
 
 
 @dataclass(frozen=True)

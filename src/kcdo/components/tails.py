@@ -45,6 +45,7 @@ class MarginalTail:
     names = NAMES
     n_inputs = None  # it asks for none
     linear = True
+    exact_held_out = True
     nbytes = 0
 
     def __post_init__(self) -> None:

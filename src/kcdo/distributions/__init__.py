@@ -3,13 +3,10 @@
 from kcdo.arrays import Array
 from kcdo.distributions.affine import AffineBatch
 from kcdo.distributions.batch import Batch, join
-from kcdo.distributions.conditional import (
-    BatchSource,
-    ConditionalDistribution,
-    HighestDensityRegion,
-)
+from kcdo.distributions.conditional import ConditionalDistribution
 from kcdo.distributions.grid import GridLayout
 from kcdo.distributions.layouts import Layout, as_points
+from kcdo.distributions.lines import Modes
 from kcdo.distributions.mixtures import MixtureBatch
 from kcdo.distributions.nodes import NodeBatch
 from kcdo.distributions.picture import small_html, small_svg
@@ -20,7 +17,10 @@ from kcdo.distributions.positivity import (
     positive_density,
     positive_parts,
 )
+from kcdo.distributions.regions import HighestDensityRegion
 from kcdo.distributions.scattered import ScatteredLayout
+from kcdo.distributions.sources import BatchSource
+from kcdo.distributions.spikes import SpikesBatch
 from kcdo.distributions.student import StudentTail
 from kcdo.distributions.transformed import TransformedBatch
 from kcdo.measures import Grid, Measure
@@ -41,9 +41,11 @@ __all__ = [
     "HighestDensityRegion",
     "Layout",
     "MixtureBatch",
+    "Modes",
     "NodeBatch",
     "Positivity",
     "ScatteredLayout",
+    "SpikesBatch",
     "StudentTail",
     "TransformedBatch",
     "as_points",

@@ -8,6 +8,7 @@ import numpy as np
 from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Rows, join
 from kcdo.distributions.layouts import RegionShape
+from kcdo.distributions.lines import Modes
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,22 +89,42 @@ class AffineBatch(Batch):
         """Draws of the inner distributions, mapped."""
         return self._there(self.inner.sample(uniforms))
 
+    def support(self) -> Array:
+        """Ends of the inner distributions, mapped."""
+        return self._there(self.inner.support())
+
     def quadrature(self) -> tuple[Array, Array]:
         """Points of the inner distributions, mapped."""
         points, masses = self.inner.quadrature()
         return self._there(points), masses
 
+    def node_points(self) -> tuple[Array, Array] | None:
+        """Points of the inner distributions, moved."""
+        inner = self.inner.node_points()
+        if inner is None:
+            return None
+        points, masses = inner
+        return self.shift[:, :1] + self.scale[:, :1] * points, masses
+
     def knots(self) -> Array:
         """Knots of the inner distributions, mapped."""
         return self._there(self.inner.knots()[:, :, None])[:, :, 0]
 
-    def candidates(self) -> Array:
-        """Places where the inner density may be high, mapped."""
-        return self._there(self.inner.candidates())
+    def pieces(self) -> Array:
+        """Pieces of the inner distributions, mapped."""
+        return self._there(self.inner.pieces()[:, :, None])[:, :, 0]
 
     def mode(self) -> Array:
         """Place of the highest density."""
         return self.shift + self.scale * self.inner.mode()
+
+    def peaks(self, least: float) -> list[Modes]:
+        """Return the peaks of the inner densities, mapped."""
+        found = self.inner.peaks(least)
+        return [
+            Modes(shift + scale * modes.places, modes.heights / scale)
+            for modes, (shift,), (scale,) in zip(found, self.shift, self.scale, strict=True)
+        ]
 
     def regions(self, coverage: float) -> list[RegionShape]:
         """Return the regions of the inner distributions, mapped."""
@@ -114,7 +135,8 @@ class AffineBatch(Batch):
         ):
             intervals = None if shape.intervals is None else shift + scale * shape.intervals
             level = shape.density_level / float(volume)
-            out.append(RegionShape(level, shape.volume * float(volume), intervals))
+            bounds = tuple(float(shift[0] + scale[0] * bound) for bound in shape.unbounded)
+            out.append(RegionShape(level, shape.volume * float(volume), intervals, bounds))
         return out
 
     def entropy(self) -> Array:

@@ -2,19 +2,26 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.polynomial.legendre import leggauss
 from numpy.typing import NDArray
+from scipy.stats import qmc
 
 from kcdo.arrays import Array
-from kcdo.distributions import piecewise
+from kcdo.distributions import events, lines
+from kcdo.distributions.climbing import climb
+from kcdo.distributions.integration import NO_CUTS, between, split_for, with_edges
 from kcdo.distributions.layouts import RegionShape
+from kcdo.distributions.lines import Line, Modes
 
 Rows = slice | NDArray[np.integer]
 
 _BLOCK_ELEMENTS = 1 << 17  # numbers of one array of points
+_DRAWS = 4096  # for integrals over several outputs
+_STARTS = 1024  # draws among which the highest are near the mode of several outputs
+_NEAR_HIGHEST = 0.8  # peaks that may turn out to be the highest
 
 
 class Batch(ABC):
@@ -74,12 +81,27 @@ class Batch(ABC):
         """
 
     @abstractmethod
-    def quadrature(self) -> tuple[Array, Array]:
-        """Points (Q, K, d) and masses (Q, K) with E g(Y) ≈ Σ_k mass_k g(point_k)."""
+    def support(self) -> Array:
+        """Least and greatest place of positive density in each marginal, (Q, 2, d)."""
 
     @abstractmethod
     def knots(self) -> Array:
-        """For d = 1: sorted places (Q, K) between which the density is smooth, nearly linear."""
+        """For d = 1: sorted places (Q, K) between which the cdf is nearly linear."""
+
+    @abstractmethod
+    def pieces(self) -> Array:
+        """For d = 1: edges (Q, K) of pieces on which the density is smooth.
+
+        So smooth that five Gauss points on each integrate it and its square; what lies beyond adds
+        nothing, not even to the variance.
+        """
+
+    def node_points(self) -> tuple[Array, Array] | None:
+        """For d = 1: points (K,) or (Q, K) and masses (Q, K) that stand for the distributions.
+
+        Only of kinds that have nodes, dense beside whatever varies: None for the others.
+        """
+        return None
 
     # --- what follows from the above; kinds that know better override it
 
@@ -107,75 +129,126 @@ class Batch(ABC):
         """Joint cdf of each distribution at shared points (G, d): (Q, G)."""
         return self._at_shared(points, lambda batch, each: batch.cdf_each(each))
 
+    @property
+    def linear(self) -> bool:
+        """For d = 1: whether the density is linear on each of the pieces."""
+        return False
+
+    def line(self) -> Line:
+        """For d = 1: return the densities over a coordinate in which they are smooth."""
+        return Line(self)
+
     def mode(self) -> Array:
-        """Place of the highest density, (Q, d), among :meth:`candidates`."""
+        """Place of the highest density, (Q, d)."""
+        if self.dim == 1:
+            return np.array([found.places[:1] for found in self.peaks(_NEAR_HIGHEST)])
 
         def highest(batch: Batch, _: slice) -> Array:
-            places = batch.candidates()
-            best = np.argmax(batch.pdf_each(places), axis=1)
-            return places[np.arange(len(places)), best]
+            sd = np.sqrt(np.abs(np.einsum("qdd->qd", batch.moments()[1])))
+            return climb(batch.pdf_each, batch.candidates(), sd)
 
-        return self._in_blocks(highest)
+        return self._in_blocks(highest, _STARTS * self.dim)
 
     def candidates(self) -> Array:
-        """Places among which the density is highest, (Q, C, d): sorted for d = 1."""
-        return self.knots()[:, :, None] if self.dim == 1 else self.quadrature()[0]
+        """For d > 1: places of which some are near the highest density, (Q, C, d)."""
+        return self._draws(_STARTS)
+
+    def peaks(self, least: float) -> list[Modes]:
+        """For d = 1: return the peaks that are at least ``least`` times as high as the highest."""
+        blocks = (self.take(rows) for rows in self._blocks())
+        return [modes for batch in blocks for modes in lines.peaks(batch.line(), least)]
 
     def regions(self, coverage: float) -> list[RegionShape]:
-        """Return the region of highest density of each distribution."""
-        find = _regions_on_a_line if self.dim == 1 else _regions_by_points
-        blocks = (self.take(rows) for rows in self._blocks())
-        return [shape for batch in blocks for shape in find(batch, coverage)]
+        """Return the region of highest density: exact for d = 1, else by draws."""
+        if self.dim == 1:
+            blocks = (self.take(rows) for rows in self._blocks())
+            return [s for batch in blocks for s in lines.regions(batch.line(), coverage)]
+        blocks = (self.take(rows) for rows in self._blocks(_DRAWS * self.dim))
+        return [shape for batch in blocks for shape in _regions_by_draws(batch, coverage)]
 
     def entropy(self) -> Array:
         """-∫ p log p, (Q,)."""
 
         def of_block(batch: Batch, _: slice) -> Array:
-            if batch.dim == 1:
-                points, weights = between(batch.knots(), 4)
-                p = batch.pdf_each(points[:, :, None])
-                return -np.einsum("qk,qk,qk->q", weights, p, log(np.where(p > 0, p, 1.0)))
-            points, masses = batch.quadrature()
-            p = batch.pdf_each(points)
-            return -np.einsum("qk,qk->q", masses, log(np.where(masses > 0, p, 1.0)))
+            if batch.dim > 1:
+                return -batch.logpdf_each(batch._draws(_DRAWS)).mean(axis=1)
+            points, weights = between(batch.pieces())
+            p = batch.pdf_each(points[:, :, None])
+            return -np.einsum("qk,qk,qk->q", weights, p, log(np.where(p > 0, p, 1.0)))
 
-        return self._in_blocks(of_block)
+        return self._in_blocks(of_block, None if self.dim == 1 else _DRAWS * self.dim)
 
     def square_integral(self) -> Array:
         """∫ p², (Q,)."""
 
         def of_block(batch: Batch, _: slice) -> Array:
-            if batch.dim == 1:
-                points, weights = between(batch.knots(), 3)
-                return np.einsum("qk,qk->q", weights, batch.pdf_each(points[:, :, None]) ** 2)
             points, masses = batch.quadrature()
             return np.einsum("qk,qk->q", masses, batch.pdf_each(points))
 
         return self._in_blocks(of_block)
 
     def crps(self, Y: Array) -> Array:
-        """∫ (cdf(t) - 1{y <= t})² dt of distribution q at Y[q], (Q,), for d = 1.
-
-        Exact where the density is linear between knots: the integrand has degree 4 there.
-        """
+        """∫ (cdf(t) - 1{y <= t})² dt of distribution q at Y[q], (Q,), for d = 1."""
 
         def of_block(batch: Batch, rows: slice) -> Array:
             y = Y[rows]
-            points, weights = between(np.sort(np.hstack([batch.knots(), y]), axis=1), 3)
+            points, weights = between(np.sort(np.hstack([batch.pieces(), y]), axis=1))
             gap = batch.cdf_each(points[:, :, None]) - (points > y)
             return np.einsum("qk,qk->q", weights, gap**2)
 
         return self._in_blocks(of_block)
 
-    def expect(self, g: Callable[[Array], Array]) -> Array:
-        """E g(Y), (Q, k), for g that maps (G, d) to (G, k)."""
+    def quadrature(self) -> tuple[Array, Array]:
+        """Points (Q, K, d) and masses (Q, K) with E g(Y) ≈ Σ_k mass_k g(point_k) for smooth g."""
+        if self.dim > 1:
+            draws = self._draws(_DRAWS)
+            return draws, np.full(draws.shape[:2], 1.0 / _DRAWS)
+        points, weights = between(self.pieces())
+        return points[:, :, None], weights * self.pdf_each(points[:, :, None])
 
-        def of_block(batch: Batch, _: slice) -> Array:
-            points, masses = batch.quadrature()
-            values = g(np.ascontiguousarray(points).reshape(-1, self.dim))
+    def expect(self, g: Callable[[Array], Array], cuts: Array = NO_CUTS) -> Array:
+        """E g(Y), (Q, k), for g that maps (G, d) to (G, k).
+
+        For d = 1 g may have jumps and kinks, and those that are known may be given as ``cuts``,
+        (C,); for d > 1 that is so for events that are boxes.
+        """
+
+        def on_a_line(batch: Batch, _: slice) -> Array:
+            edges = with_edges(batch.pieces(), cuts)
+            masses = np.abs(np.diff(batch.cdf_each(edges[:, :, None]), axis=1))
+            points, weights = between(split_for(lambda y: g(y[:, None]), edges, masses))
+            masses = weights * batch.pdf_each(points[:, :, None])
+            values = g(points.reshape(-1, 1))
             return np.einsum("qk,qkv->qv", masses, values.reshape(*masses.shape, -1))
 
-        return self._in_blocks(of_block)
+        def in_space(batch: Batch, _: slice) -> Array:
+            points, masses = batch.quadrature()
+            points = np.ascontiguousarray(points).reshape(-1, self.dim)
+            values = g(points)
+            found = np.einsum("qk,qkv->qv", masses, values.reshape(*masses.shape, -1))
+            return batch._with_events(found, g, points, values)
+
+        return self._in_blocks(on_a_line if self.dim == 1 else in_space)
+
+    def _with_events(
+        self, found: Array, g: Callable[[Array], Array], points: Array, values: Array
+    ) -> Array:
+        """Return expectations (Q, k) with those of events that are boxes made exact."""
+        for column in range(values.shape[1]):
+            exact = events.probability(
+                lambda y, k=column: g(y)[:, k],  # type: ignore[misc]
+                points,
+                values[:, column],
+                self.cdf,
+            )
+            if exact is not None:
+                found[:, column] = exact
+        return found
+
+    def _draws(self, n: int) -> Array:
+        """Return draws (Q, n, d) that are spread evenly: a quadrature."""
+        uniforms = _even_uniforms(n, self.dim + 1)
+        return self.sample(np.broadcast_to(uniforms, (len(self), *uniforms.shape)))
 
     def _at_shared(self, points: Array, answer: Callable[["Batch", Array], Array]) -> Array:
         def of_block(batch: Batch, _: slice) -> Array:
@@ -205,33 +278,18 @@ def log(values: Array) -> Array:
         return np.log(values)
 
 
-def between(knots: Array, order: int) -> tuple[Array, Array]:
-    """Return Gauss points between knots (Q, K) and their weights, (Q, order (K - 1)) each."""
-    places, weights = leggauss(order)
-    half = 0.5 * np.diff(knots, axis=1)[:, :, None]
-    middle = 0.5 * (knots[:, 1:] + knots[:, :-1])[:, :, None]
-    points, shares = middle + half * places, half * weights
-    return points.reshape(len(knots), -1), shares.reshape(len(knots), -1)
-
-
-def _regions_on_a_line(batch: Batch, coverage: float) -> list[RegionShape]:
-    knots = batch.knots()
-    return piecewise.regions(knots, batch.pdf_each(knots[:, :, None]), coverage)
-
-
-def _regions_by_points(batch: Batch, coverage: float) -> list[RegionShape]:
-    """Rank the points of the quadrature: volume = E 1/p(Y) inside."""
-    points, masses = batch.quadrature()
-    heights = batch.pdf_each(points)
-    order = np.argsort(-heights, axis=1)
-    heights = np.take_along_axis(heights, order, axis=1)
-    masses = np.where(heights > 0, np.take_along_axis(masses, order, axis=1), 0.0)
-    total = np.cumsum(masses, axis=1)
-    last = np.sum(total < coverage * total[:, -1:], axis=1)
-    inside = np.arange(masses.shape[1]) <= last[:, None]
-    volumes = np.where(inside, masses / np.where(heights > 0, heights, 1.0), 0.0).sum(axis=1)
-    levels = heights[np.arange(len(last)), last]
+def _regions_by_draws(batch: Batch, coverage: float) -> list[RegionShape]:
+    """Rank draws by their density: volume = E 1/p(Y) inside."""
+    heights = np.sort(batch.pdf_each(batch._draws(_DRAWS)), axis=1)[:, ::-1]
+    count = int(np.ceil(coverage * _DRAWS))
+    volumes = np.sum(1.0 / heights[:, :count], axis=1) / _DRAWS
     return [
         RegionShape(float(level), float(volume), None)
-        for level, volume in zip(levels, volumes, strict=True)
+        for level, volume in zip(heights[:, count - 1], volumes, strict=True)
     ]
+
+
+@lru_cache(maxsize=8)
+def _even_uniforms(n: int, dim: int) -> Array:
+    """Return n points of low discrepancy in the unit cube."""
+    return qmc.Sobol(dim, rng=0).random(n)

@@ -1,107 +1,41 @@
 """ConditionalDistribution: what a prediction is. Condition, then query."""
 
-import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kcdo.arrays import Array
-from kcdo.distributions.batch import Batch, join
-from kcdo.distributions.layouts import as_points
+from kcdo.distributions.lazy import LazyBatches
+from kcdo.distributions.lines import Modes
 from kcdo.distributions.picture import small_html
+from kcdo.distributions.regions import HighestDensityRegion
+from kcdo.distributions.scipy_names import RandomState, ScipyNames
+from kcdo.distributions.sources import BatchSource, MarginalSource
 from kcdo.distributions.summary import Summary
 from kcdo.errors import InvalidInputError, KcdoWarning, SignedDensityError
 from kcdo.frames import NO_LABELS, Labels
-from kcdo.parallel import ordered_map, thread_count
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-Result = TypeVar("Result")
-
-_CHUNK_ELEMENTS = 1 << 20  # numbers held at a time by a thread: 8 MiB
-_CACHE_ELEMENTS = 1 << 22
+    pass
 
 
-class BatchSource(Protocol):
-    """Where the distributions of queries come from."""
-
-    @property
-    def dim(self) -> int:
-        """Number of outputs."""
-
-    @property
-    def signed(self) -> bool:
-        """Whether densities may be negative."""
-
-    @property
-    def width(self) -> int:
-        """Numbers held for each query while its distribution is computed."""
-
-    @property
-    def n_jobs(self) -> int | None:
-        """Threads to use."""
-
-    def __len__(self) -> int:
-        """Return the number of queries."""
-
-    def batch(self, rows: NDArray[np.integer]) -> Batch:
-        """Return the distributions of some queries."""
-
-
-@dataclass(frozen=True)
-class HighestDensityRegion:
-    """The smallest region that holds ``coverage`` of the probability.
-
-    Attributes
-    ----------
-    coverage, density_level, volume : float
-        The region is where the density is at least ``density_level``.
-    intervals : (n, 2) array or None
-        Its intervals, for 1-D outputs on a grid.
-    """
-
-    coverage: float
-    density_level: float
-    volume: float
-    intervals: Array | None
-    _pdf: Callable[[ArrayLike], Array]
-
-    def contains(self, y: ArrayLike) -> NDArray[np.bool_]:
-        """Whether each point, (G,) or (G, d), lies in the region."""
-        return self._pdf(y)[0] >= self.density_level * (1 - 1e-12)
-
-
-class ConditionalDistribution:
+class ConditionalDistribution(LazyBatches, ScipyNames):
     """The distributions p(y | x_q) of Q queries, computed when asked, in chunks.
 
     Axes: Q queries, G points, d output dimensions; a trailing d axis is absent when the outputs
-    were 1-D. On grids the density is 0 outside the box.
+    were 1-D. On grids the density is 0 outside the box. Several methods also have the names of
+    ``scipy.stats``: ppf, sf, logsf, median, rvs, support.
     """
 
     def __init__(
         self, source: BatchSource, *, flat: bool, rows: NDArray[np.integer] | None = None
     ) -> None:
-        self._source = source
-        self._flat = flat
-        self._rows = np.arange(len(source)) if rows is None else rows
-        self._kept: Batch | None = None
+        super().__init__(source, flat=flat, rows=rows)
         self._labels = NO_LABELS
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of outputs d."""
-        return self._source.dim
-
-    @property
-    def flat(self) -> bool:
-        """Whether the one output has no axis: means are (Q,), not (Q, 1)."""
-        return self._flat
 
     def pdf(self, y: ArrayLike) -> Array:
         """Density of every query at every y (G,) or (G, d): (Q, G)."""
@@ -149,8 +83,45 @@ class ConditionalDistribution:
         return self.summary(["sd"])["sd"]
 
     def mode(self) -> Array:
-        """Place of the highest density, (Q,) or (Q, d)."""
+        """Place of the highest density, (Q,) or (Q, d).
+
+        The density there is within 1e-8 of the highest for one output, within 1 % for several on
+        grids or nodes. Where ``support`` makes a density infinite at a bound, the outermost 1/1000
+        of the probability there is left out.
+        """
         return self.summary(["mode"])["mode"]
+
+    def modes(self, least: float = 0.01) -> list[Modes]:
+        """Peaks of the density of one output, for each query: places and heights, highest first.
+
+        Parameters
+        ----------
+        least : float
+            Peaks lower than this share of the highest are left out.
+
+        Examples
+        --------
+        >>> import numpy as np, kcdo
+        >>> noise = np.random.default_rng(0).standard_normal(300)
+        >>> X, y = np.zeros((300, 1)), np.repeat([-1.0, 1.0], [100, 200]) + 0.1 * noise
+        >>> model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, y)
+        >>> model.conditional([[0.0]]).modes(least=0.2)[0].places.round(1)
+        array([ 1., -1.])
+        """
+        self._need_one_output("modes")
+        if not 0 < least <= 1:
+            raise InvalidInputError(f"least must lie between 0 and 1; got {least!r}.")
+        parts = self._each(lambda batch, _: batch.peaks(least))
+        return [found for part in parts for found in part]
+
+    def support(self) -> Array:
+        """Least and greatest y of positive density, (Q, 2); of each output (Q, 2, d).
+
+        Infinite for densities with tails.
+        """
+        self._need_positive("support")
+        ends = self._map(lambda batch: batch.support())
+        return ends[..., 0] if self._flat else ends
 
     def cov(self) -> Array:
         """Conditional covariance matrix, (Q, d, d)."""
@@ -172,18 +143,27 @@ class ConditionalDistribution:
         return self.quantile([0.5 - level / 2, 0.5 + level / 2])
 
     def hpd(self, level: float) -> list[HighestDensityRegion]:
-        """Region of highest density of each query; exact in 1-D, else to the grid's resolution."""
+        """Region of highest density of each query.
+
+        Exact for one output. For several its coverage is within 0.01 of ``level`` and its volume
+        within 5 %.
+        """
         self._need_positive("hpd")
         level = _coverage(level)
         parts = self._each(lambda batch, _: batch.regions(level))
         shapes = [shape for part in parts for shape in part]
         return [
-            HighestDensityRegion(level, s.density_level, s.volume, s.intervals, self[i].pdf)
+            HighestDensityRegion(
+                level, s.density_level, s.volume, s.intervals, s.unbounded, self[i].pdf
+            )
             for i, s in enumerate(shapes)
         ]
 
     def entropy(self) -> Array:
-        """Differential entropy -E log p(Y | x), (Q,)."""
+        """Differential entropy -E log p(Y | x), (Q,).
+
+        To 1e-6 for one output, 0.02 for several.
+        """
         self._need_positive("entropy")
         return self._map(lambda batch: batch.entropy())
 
@@ -197,16 +177,11 @@ class ConditionalDistribution:
         For 1-D outputs; lower is better.
         """
         self._need_positive("crps")
-        if self._source.dim > 1:
-            raise InvalidInputError(
-                f"crps is defined for one output, here are {self._source.dim}: take a marginal."
-            )
+        self._need_one_output("crps")
         pairs = self._pairs(Y)
         return np.concatenate(self._each(lambda batch, rows: batch.crps(pairs[rows])))
 
-    def sample(
-        self, n: int, random_state: int | np.random.Generator | np.random.RandomState | None = None
-    ) -> Array:
+    def sample(self, n: int, random_state: RandomState = None) -> Array:
         """``n`` exact draws of each query, (Q, n) or (Q, n, d)."""
         self._need_positive("sample")
         if n < 1:
@@ -223,7 +198,24 @@ class ConditionalDistribution:
         return draws[..., 0] if self._flat else draws
 
     def expect(self, g: Callable[[Array], ArrayLike]) -> Array:
-        """E[g(Y) | x], (Q,) or (Q, k), for g that maps (G,) or (G, d) to (G,) or (G, k)."""
+        """E[g(Y) | x], (Q,) or (Q, k), for g that maps (G,) or (G, d) to (G,) or (G, k).
+
+        The expectation of an event is its probability. For one output it is exact to 1e-9 of
+        E |g| if g is smooth but for jumps and kinks, wherever they are; what g does on less than
+        1/1000 of the probability may be missed. For several outputs, polynomials of degree 3 and
+        events that are boxes are exact (for tails, to 1e-3), and other events have an error of
+        about 0.01.
+
+        Examples
+        --------
+        >>> import kcdo
+        >>> X, Y = kcdo.make_donut(4, random_state=0)
+        >>> model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y[:, 0])
+        >>> dist = model.conditional([[0.0]])
+        >>> event = dist.expect(lambda y: (y > -0.1) & (y < 0.3))
+        >>> abs(event - (dist.cdf([0.3]) - dist.cdf([-0.1]))[:, 0]) < 1e-9
+        array([ True])
+        """
         scalar = False
 
         def matrix_valued(points: Array) -> Array:
@@ -284,6 +276,11 @@ class ConditionalDistribution:
         new._kept, new._labels = self._kept, labels
         return new
 
+    @property
+    def target_names(self) -> tuple[str, ...] | None:
+        """Names of the outputs; None where the training data had none."""
+        return self._labels.outputs
+
     def marginal(self, dims: int | Sequence[int]) -> "ConditionalDistribution":
         """Distribution of some output columns; an int gives a 1-D distribution without d axis."""
         flat = isinstance(dims, int | np.integer)
@@ -297,11 +294,11 @@ class ConditionalDistribution:
             raise InvalidInputError(
                 f"marginal: dims must be distinct columns below {d}; got {dims}."
             )
-        source = _MarginalSource(self._source, [c % d for c in columns])
+        source = MarginalSource(self._source, [c % d for c in columns])
         new = ConditionalDistribution(source, flat=flat, rows=self._rows)
         return new.labelled(self._labels.only([c % d for c in columns]))
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
+    def plot(self, ax: Any = None) -> Any:
         """Draw density curves, or contours of two outputs, as :func:`kcdo.plot_distribution`."""
         from kcdo.plotting import plot_distribution  # an optional extra, above this layer
 
@@ -316,9 +313,6 @@ class ConditionalDistribution:
             new._kept = self._kept.take(np.atleast_1d(np.arange(len(self))[index]))
         return new.labelled(self._labels)
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def __iter__(self) -> Iterator["ConditionalDistribution"]:
         return (self[i] for i in range(len(self)))
 
@@ -331,59 +325,6 @@ class ConditionalDistribution:
         except SignedDensityError:  # without quantiles there is no table
             return f"<pre>{escape(repr(self))}</pre>"
 
-    def _each(
-        self, answer: Callable[[Batch, slice], Result], n_jobs: int | None = None
-    ) -> list[Result]:
-        """Return the answers for consecutive chunks of queries, given distributions and places.
-
-        Chunks are worked on by several threads; the distributions of few queries are kept for the
-        next question.
-        """
-        if self._kept is not None:
-            return [answer(self._kept, slice(0, len(self)))]
-        n_jobs = self._source.n_jobs if n_jobs is None else n_jobs
-        parts = self._parts(thread_count(n_jobs))
-
-        def work(part: slice) -> tuple[Result, Batch | None]:
-            batch = self._source.batch(self._rows[part])
-            small = len(self) * batch.width <= _CACHE_ELEMENTS
-            return answer(batch, part), batch if small else None
-
-        results = list(ordered_map(work, parts, n_jobs))
-        batches = [batch for _, batch in results if batch is not None]
-        if len(batches) == len(parts):
-            self._kept = join(batches)
-        return [result for result, _ in results]
-
-    def _parts(self, threads: int) -> list[slice]:
-        """Return consecutive chunks of queries, as many for each thread."""
-        step = max(1, _CHUNK_ELEMENTS // self._source.width)
-        if len(self) > step:
-            rounds = math.ceil(len(self) / (step * threads))
-            step = math.ceil(len(self) / (rounds * threads))
-        return [slice(start, start + step) for start in range(0, len(self), step)]
-
-    def _map(self, answer: Callable[[Batch], Array]) -> Array:
-        return np.concatenate(self._each(lambda batch, _: answer(batch)))
-
-    def _points(self, y: ArrayLike) -> Array:
-        return as_points(y, self._source.dim)
-
-    def _pairs(self, Y: ArrayLike) -> Array:
-        points = self._points(Y)
-        if len(points) != len(self):
-            raise InvalidInputError(
-                f"Y must have one row per query: {len(self)} queries, {len(points)} rows."
-            )
-        return points
-
-    def _need_positive(self, what: str) -> None:
-        if self._source.signed:
-            raise SignedDensityError(
-                f'{what} is not defined for positivity="signed", whose density may be negative: '
-                'use positivity="project" or "clip".'
-            )
-
     def _flag_negative_variance(self, joined: dict[str, Any]) -> None:
         if any(np.any(np.isnan(joined[name])) for name in ("var", "sd") if name in joined):
             warnings.warn(
@@ -392,22 +333,6 @@ class ConditionalDistribution:
                 KcdoWarning,
                 stacklevel=4,
             )
-
-
-class _MarginalSource:
-    """Distributions of the columns that are asked for."""
-
-    def __init__(self, source: BatchSource, dims: list[int]) -> None:
-        self._source, self._dims = source, dims
-        self.dim = len(dims)
-        self.signed, self.width, self.n_jobs = source.signed, source.width, source.n_jobs
-
-    def __len__(self) -> int:
-        return len(self._source)
-
-    def batch(self, rows: NDArray[np.integer]) -> Batch:
-        """Return the marginals of some queries."""
-        return self._source.batch(rows).marginal(self._dims)
 
 
 def _coverage(level: float) -> float:

@@ -14,25 +14,30 @@ from scipy.sparse import csr_matrix, kron
 
 from kcdo.arrays import Array
 from kcdo.distributions import piecewise
+from kcdo.distributions.axes import AxisProduct
 from kcdo.distributions.layouts import (
     Layout,
     Matrix,
-    RegionShape,
     choose_nodes,
     row_blocks,
 )
 from kcdo.measures import Grid
 
-_FINEST_REGION_CELLS = 400_000
-
 
 class GridLayout(Layout):
     """Multilinear densities on the box of a :class:`~kcdo.measures.Grid`."""
+
+    linear = True
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
         self.dim = grid.dim
         self.n_nodes = grid.n_nodes
+
+    @property
+    def nodes(self) -> Array:  # type: ignore[override]
+        """The nodes of the grid."""
+        return self.grid.nodes
 
     def pdf_matrix(self, points: Array) -> Matrix:
         """Return the density of every bump at every point; 0 outside the box."""
@@ -81,9 +86,9 @@ class GridLayout(Layout):
             tensor = np.einsum("qgm,qgmr->qgr", hats, tensor)
         return tensor[:, :, 0]
 
-    def moments(self) -> tuple[Array, Array, Array]:
-        """Return the closed-form moments of the bumps about the centre of the box."""
-        centre = 0.5 * (self.grid.lower + self.grid.upper)
+    def moments(self, centre: Array | None = None) -> tuple[Array, Array, Array]:
+        """Return the closed-form moments of the bumps, by default about the centre of the box."""
+        centre = 0.5 * (self.grid.lower + self.grid.upper) if centre is None else centre
         first = self.grid.nodes - centre
         spread = np.empty_like(first)
         for i, (h, m) in enumerate(zip(self.grid.spacing, self.grid.shape, strict=True)):
@@ -98,27 +103,21 @@ class GridLayout(Layout):
         np.einsum("mdd->md", second)[:] += spread
         return centre, first, second
 
-    def integrals(self, g: Callable[[Array], Array]) -> Array:
-        """Return ∫ g over each bump by Gauss points in the cells, one axis after the other."""
-        rules = [self._axis_rule(i, order=4 if self.dim == 1 else 2) for i in range(self.dim)]
-        axes = [points for points, _ in rules]
-        points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dim)
-        tensor = g(points)
-        n_values = tensor.shape[1]
-        for axis_points, bumps in rules:  # contract the leading axis, append the nodes last
-            tensor = tensor.reshape(len(axis_points), -1).T @ bumps.T
-        return tensor.reshape(n_values, self.n_nodes).T
-
     def quadrature(self) -> tuple[Array, Matrix]:
-        """Return two Gauss points per cell and axis; the middles of cells in 3-D and beyond."""
-        points, weights, bumps = self._rule(2 if self.dim <= 2 else 1)
-        return points, csr_matrix(bumps.multiply(weights))
+        """Return two Gauss points per cell and axis: exact for cubic functions."""
+        rules = [self._axis_rule(i, order=2) for i in range(self.dim)]
+        points = np.stack(np.meshgrid(*(axis for axis, _ in rules), indexing="ij"), axis=-1)
+        return points.reshape(-1, self.dim), AxisProduct([weighted for _, weighted in rules])
 
     def knots(self) -> Array:
         """Return edges and nodes, and places just outside, where the density is 0."""
         knots = self._knots(0)
         step = 1e-9 * (knots[-1] - knots[0])
         return np.concatenate([[knots[0] - step], knots, [knots[-1] + step]])
+
+    def pieces(self) -> Array:
+        """Return edges and nodes."""
+        return self._knots(0)
 
     def overlaps(self) -> Matrix:
         """Return ∫ bump_i bump_j: products over the axes of integrals by exact Gauss points."""
@@ -130,23 +129,20 @@ class GridLayout(Layout):
         return out
 
     def entropy(self, masses: Array) -> Array:
-        """Return -∫ p log p by Gauss points in the cells (their middles in 3-D and beyond)."""
-        _, weights, bumps = self._rule({1: 4, 2: 2}.get(self.dim, 1))
-        density = masses @ bumps
-        logs = np.log(np.where(density > 0, density, 1.0))
-        return -(density * logs) @ weights
+        """Return -∫ p log p: exact for d = 1, else by Gauss points in the cells."""
+        if self.dim == 1:
+            return piecewise.entropy(self._knots(0), self._axis_heights(0, masses))
+        order = 3 if self.dim == 2 else 2
+        axes = [self._axis_weights(i, order) for i in range(self.dim)]
+        rules = [self._axis_rule(i, order)[1] / own for i, own in enumerate(axes)]
+        bumps, weights = AxisProduct(rules), reduce(np.multiply.outer, axes).ravel()
 
-    def _rule(self, order: int) -> tuple[Array, Array, csr_matrix]:
-        """Return Gauss points (K, d) in the cells, their weights, and the bumps there, (M, K)."""
-        axes, weights, bumps = [], [], []
-        for i in range(self.dim):
-            points, weighted = self._axis_rule(i, order)
-            axes.append(points)
-            weights.append(self._axis_weights(i, order))
-            bumps.append(csr_matrix(weighted / weights[-1]))
-        points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dim)
-        product = reduce(lambda a, b: kron(a, b, format="csr"), bumps)
-        return points, reduce(np.multiply.outer, weights).ravel(), product
+        def of_block(rows: slice) -> Array:
+            density = masses[rows] @ bumps
+            logs = np.log(np.where(density > 0, density, 1.0))
+            return -(density * logs) @ weights
+
+        return np.concatenate([of_block(rows) for rows in row_blocks(len(masses), len(weights))])
 
     def _axis_rule(self, axis: int, order: int) -> tuple[Array, Array]:
         """Return Gauss points between the knots of one axis, and weight x hat there, (m, G)."""
@@ -159,10 +155,6 @@ class GridLayout(Layout):
     def _axis_weights(self, axis: int, order: int) -> Array:
         _, weights = np.polynomial.legendre.leggauss(order)
         return (0.5 * np.diff(self._knots(axis))[:, None] * weights).ravel()
-
-    def mode(self, masses: Array) -> Array:
-        """Return the node of highest density: a multilinear function peaks at a node."""
-        return self.grid.nodes[np.argmax(masses, axis=1)]
 
     def quantile(self, masses: Array, q: Array) -> Array:
         """Return the exact quantiles of each marginal."""
@@ -183,30 +175,21 @@ class GridLayout(Layout):
             draws[:, :, i] = self.grid.axes[i][places[i]] + h * noise
         return draws
 
-    def regions(self, masses: Array, coverage: float) -> list[RegionShape]:
-        """Return the regions of highest density: exact in 1-D, by fine cells otherwise."""
-        if self.dim > 1:
-            return [self._region_by_cells(row, coverage) for row in masses]
-        return piecewise.regions(self._knots(0), self._axis_heights(0, masses), coverage)
+    def support(self, masses: Array) -> Array:
+        """Return the ends of the outermost bumps that have a mass, of each marginal."""
+        out = np.empty((len(masses), 2, self.dim))
+        for i in range(self.dim):
+            present = self._axis_masses(i, masses) > 0
+            knots = self._knots(i)
+            first, last = np.argmax(present, axis=1), np.argmax(present[:, ::-1], axis=1)
+            out[:, 0, i], out[:, 1, i] = knots[first], knots[::-1][last]
+        return out
 
     def marginal(self, dims: Sequence[int]) -> tuple[Layout, Callable[[Array], Array]]:
         """Return the grid of some axes; masses are summed over the others."""
         return GridLayout(self.grid.marginal(list(dims))), partial(
             _summed, self.grid.shape, list(dims)
         )
-
-    def _region_by_cells(self, row: Array, coverage: float) -> RegionShape:
-        """Sort fine cells by the density at their centres, and take the highest."""
-        refine = max(1, int((_FINEST_REGION_CELLS / self.n_nodes) ** (1 / self.dim)))
-        refine = min(refine, 4)
-        fine = Grid(self.grid.lower, self.grid.upper, tuple(m * refine for m in self.grid.shape))
-        axes = [self._axis_layout(i).pdf_matrix(axis[:, None]) for i, axis in enumerate(fine.axes)]
-        density = row @ reduce(lambda a, b: kron(a, b, format="csr"), axes)
-        descending = np.sort(density)[::-1]
-        mass = np.cumsum(descending)
-        count = int(np.searchsorted(mass, coverage * mass[-1])) + 1
-        level = float(descending[min(count, len(descending)) - 1])
-        return RegionShape(level, count * fine.cell_volume, None)
 
     @property
     def _line(self) -> tuple[float, float]:

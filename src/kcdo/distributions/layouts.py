@@ -25,6 +25,8 @@ class Layout(ABC):
 
     dim: int
     n_nodes: int
+    nodes: Array  # (M, d)
+    linear: bool = False  # whether bumps are products of functions that are linear on pieces
 
     @abstractmethod
     def pdf_matrix(self, points: Array) -> Matrix:
@@ -50,32 +52,28 @@ class Layout(ABC):
         return None
 
     @abstractmethod
-    def moments(self) -> tuple[Array, Array, Array]:
+    def moments(self, centre: Array | None = None) -> tuple[Array, Array, Array]:
         """Return a centre c (d,), and each bump's E[y-c] (M, d) and E[(y-c)(y-c)ᵀ] (M, d, d)."""
 
     @abstractmethod
-    def integrals(self, g: Callable[[Array], Array]) -> Array:
-        """Return ∫ g over each bump, (M, k), for g that maps (G, d) to (G, k)."""
-
-    @abstractmethod
     def quadrature(self) -> tuple[Array, Matrix]:
-        """Return points (K, d), and the share of each bump that each stands for, (M, K)."""
+        """For d > 1: return points (K, d), and the share of each bump that each has, (M, K)."""
 
     @abstractmethod
     def knots(self) -> Array:
-        """For d = 1: return sorted places (K,) between which densities are nearly linear."""
+        """For d = 1: return sorted places (K,) between which cdfs are nearly linear."""
+
+    @abstractmethod
+    def pieces(self) -> Array:
+        """For d = 1: return edges (K,) of pieces on which densities are smooth."""
 
     @abstractmethod
     def overlaps(self) -> Matrix:
         """Return ∫ bump_i bump_j, (M, M)."""
 
-    @abstractmethod
-    def entropy(self, masses: Array) -> Array:
-        """Return -∫ p log p, (Q,)."""
-
-    @abstractmethod
-    def mode(self, masses: Array) -> Array:
-        """Return the place of the highest density, (Q, d)."""
+    def entropy(self, masses: Array) -> Array | None:
+        """Return -∫ p log p, (Q,), or None where nothing special is known of it."""
+        return None
 
     @abstractmethod
     def quantile(self, masses: Array, q: Array) -> Array:
@@ -86,8 +84,8 @@ class Layout(ABC):
         """Return draws (Q, n, d) made of independent uniforms (Q, n, d + 1)."""
 
     @abstractmethod
-    def regions(self, masses: Array, coverage: float) -> list["RegionShape"]:
-        """Return the region of highest density of each distribution."""
+    def support(self, masses: Array) -> Array:
+        """Return the least and greatest place of positive density in each marginal, (Q, 2, d)."""
 
     @abstractmethod
     def marginal(self, dims: Sequence[int]) -> tuple["Layout", Callable[[Array], Array]]:
@@ -96,11 +94,15 @@ class Layout(ABC):
 
 @dataclass(frozen=True)
 class RegionShape:
-    """Density level and volume of a region, and in 1-D its intervals (n, 2)."""
+    """Density level and volume of a region, and of one output its intervals (n, 2).
+
+    ``unbounded`` are the bounds of the output at which the density is infinite.
+    """
 
     density_level: float
     volume: float
     intervals: Array | None
+    unbounded: tuple[float, ...] = ()
 
 
 def as_points(y: ArrayLike, d: int) -> Array:

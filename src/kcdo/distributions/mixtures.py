@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Rows, join, log
+from kcdo.distributions.integration import NO_CUTS
 from kcdo.distributions.roots import monotone_roots
 from kcdo.errors import InvalidInputError
 
@@ -138,26 +139,38 @@ class MixtureBatch(Batch):
             _fill(draws, part, inner, chosen == k)
         return draws
 
+    def support(self) -> Array:
+        """Least and greatest place of positive density in any part that has a weight."""
+        ends = np.stack([part.support() for part in self.parts])
+        present = (self.weights.T > 0)[:, :, None]
+        low = np.where(present, ends[:, :, 0], np.inf).min(axis=0)
+        high = np.where(present, ends[:, :, 1], -np.inf).max(axis=0)
+        return np.stack([low, high], axis=1)
+
     def quadrature(self) -> tuple[Array, Array]:
-        """Return the points of all parts, their masses times the weights."""
+        """For d > 1, the points of all parts, their masses times the weights."""
+        if self.dim == 1:
+            return super().quadrature()
         rules = [part.quadrature() for part in self.parts]
         masses = [w[:, None] * m for w, (_, m) in zip(self.weights.T, rules, strict=True)]
         return np.concatenate([p for p, _ in rules], axis=1), np.concatenate(masses, axis=1)
 
+    def expect(self, g: Callable[[Array], Array], cuts: Array = NO_CUTS) -> Array:
+        """E g(Y): the mean of those of the parts."""
+        return self._mixed(lambda part: part.expect(g, cuts))
+
     def knots(self) -> Array:
         """Return the knots of all parts, thinned out where they are very many."""
-        knots = np.sort(np.hstack([part.knots() for part in self.parts]), axis=1)
-        n = knots.shape[1]
-        if n <= _MOST_KNOTS:
-            return knots
-        return knots[:, np.linspace(0, n - 1, _MOST_KNOTS).astype(int)]
+        return _joined([part.knots() for part in self.parts])
+
+    def pieces(self) -> Array:
+        """Return the pieces of all parts, thinned out where they are very many."""
+        return _joined([part.pieces() for part in self.parts])
 
     def candidates(self) -> Array:
-        """Places where a part may be high, and where it is highest."""
-        if self.dim == 1:
-            return super().candidates()
+        """For d > 1: draws, and where each part is highest."""
         modes = [part.mode()[:, None, :] for part in self.parts]
-        return np.concatenate([self.quadrature()[0], *modes], axis=1)
+        return np.concatenate([super().candidates(), *modes], axis=1)
 
     def square_integral(self) -> Array:
         """∫ p²; for d > 1 each part's own integral, and quadratures of one part in another."""
@@ -193,6 +206,15 @@ class MixtureBatch(Batch):
         for k, part in enumerate(self.parts[1:], 1):
             np.logaddexp(out, weights[:, k, None] + answer(part), out=out)
         return out
+
+
+def _joined(places: list[Array]) -> Array:
+    """Return sorted places (Q, K) of all parts, every so many where they are very many."""
+    every = np.sort(np.hstack(places), axis=1)
+    n = every.shape[1]
+    if n <= _MOST_KNOTS:
+        return every
+    return every[:, np.linspace(0, n - 1, _MOST_KNOTS).astype(int)]
 
 
 def _fill(draws: Array, part: Batch, uniforms: Array, mine: NDArray[np.bool_]) -> None:

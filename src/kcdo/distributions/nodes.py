@@ -8,9 +8,11 @@ import numpy as np
 
 from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Rows
-from kcdo.distributions.layouts import Layout, RegionShape
+from kcdo.distributions.integration import NO_CUTS, between, is_shared, split_for
+from kcdo.distributions.layouts import Layout
 
 _MATRIX_ELEMENTS = 1 << 23  # nodes x points evaluated at a time
+_CANCELS = 1e5  # squares about the centre, in variances, that leave few digits of a variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +61,14 @@ class NodeBatch(Batch):
 
     def pdf_each(self, points: Array) -> Array:
         """Density of each distribution at its own points."""
+        if is_shared(points):
+            return self.pdf(points[0])
         return self.layout.pdf_each(self.masses, points)
 
     def cdf_each(self, points: Array) -> Array:
         """Joint cdf of each distribution at its own points."""
+        if is_shared(points):
+            return self.cdf(points[0])
         return self.layout.cdf_each(self.masses, points, self._cumulated)
 
     def moments(self) -> tuple[Array, Array]:
@@ -71,7 +77,14 @@ class NodeBatch(Batch):
         centre, powers = _powers(self.layout)
         values = self.masses @ powers
         mean, square = values[:, :d], values[:, d:].reshape(-1, d, d)
-        return mean + centre, square - mean[:, :, None] * mean[:, None, :]
+        cov = square - mean[:, :, None] * mean[:, None, :]
+        lost = np.einsum("qdd->qd", square) > _CANCELS * np.abs(np.einsum("qdd->qd", cov))
+        mean = mean + centre
+        for row in np.flatnonzero(lost.any(axis=1)):  # far from the centre, as beside outliers
+            _, first, second = self.layout.moments(mean[row])
+            mean[row] += self.masses[row] @ first
+            cov[row] = np.einsum("m,mde->de", self.masses[row], second)
+        return mean, cov
 
     def quantile(self, levels: Array) -> Array:
         """Quantiles of each marginal."""
@@ -81,35 +94,67 @@ class NodeBatch(Batch):
         """Exact draws."""
         return self.layout.sample(self.masses, uniforms)
 
+    def support(self) -> Array:
+        """Least and greatest place of positive density in each marginal."""
+        return self.layout.support(self.masses)
+
     def quadrature(self) -> tuple[Array, Array]:
         """Points shared by all distributions, and their masses."""
+        if self.dim == 1:
+            return super().quadrature()
         points, shares = self.layout.quadrature()
         return np.broadcast_to(points, (len(self), *points.shape)), self.masses @ shares
+
+    def node_points(self) -> tuple[Array, Array]:
+        """Two Gauss points in each cell of a grid, with their masses."""
+        points, shares = self.layout.quadrature()
+        return points[:, 0], self.masses @ shares
 
     def knots(self) -> Array:
         """Knots shared by all distributions."""
         knots = self.layout.knots()
         return np.broadcast_to(knots, (len(self), len(knots)))
 
+    def pieces(self) -> Array:
+        """Pieces shared by all distributions."""
+        edges = self.layout.pieces()
+        return np.broadcast_to(edges, (len(self), len(edges)))
+
+    @property
+    def linear(self) -> bool:
+        """Whether densities are linear on the pieces: those on grids are."""
+        return self.layout.linear
+
     def mode(self) -> Array:
         """Place of the highest density."""
-        return self.layout.mode(self.masses)
+        if self.dim > 1 and self.layout.linear:
+            return self.layout.nodes[np.argmax(self.masses, axis=1)]  # where a bump is highest
+        return super().mode()
 
-    def regions(self, coverage: float) -> list[RegionShape]:
-        """Return the region of highest density of each distribution."""
-        return self.layout.regions(self.masses, coverage)
+    def candidates(self) -> Array:
+        """The nodes, for d > 1."""
+        return np.broadcast_to(self.layout.nodes, (len(self), *self.layout.nodes.shape))
 
     def entropy(self) -> Array:
         """-∫ p log p."""
-        return self.layout.entropy(self.masses)
+        found = self.layout.entropy(self.masses)
+        return super().entropy() if found is None else found
 
     def square_integral(self) -> Array:
         """∫ p² = πᵀ G π, with G the overlaps of the bumps."""
         return np.einsum("qm,qm->q", self.masses @ self.layout.overlaps(), self.masses)
 
-    def expect(self, g: Callable[[Array], Array]) -> Array:
-        """E g(Y): one integral per node for all distributions."""
-        return self.masses @ self.layout.integrals(g)
+    def expect(self, g: Callable[[Array], Array], cuts: Array = NO_CUTS) -> Array:
+        """E g(Y): one quadrature for all distributions."""
+        if self.dim > 1:
+            points, shares = self.layout.quadrature()
+            values = g(points)
+            return self._with_events(self.masses @ (shares @ values), g, points, values)
+        edges = np.sort(np.concatenate([self.layout.pieces(), cuts]))
+        masses = np.abs(np.diff(self.cdf(edges[:, None]), axis=1)).max(axis=0)
+        split = split_for(lambda y: g(y[:, None]), edges[None], masses[None])
+        points, weights = (part[0] for part in between(split))
+        return self.pdf(points[:, None]) @ (weights[:, None] * g(points[:, None]))
 
     @cached_property
     def _cumulated(self) -> Array | None:

@@ -6,10 +6,11 @@ the cdf is piecewise quadratic.
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import xlogy
 
 from kcdo.arrays import Array
-from kcdo.distributions.layouts import RegionShape
-from kcdo.distributions.roots import monotone_roots
+
+_FLAT = 0.05  # rises of a density, in its mean, below which differences would cancel
 
 
 def quantiles(lower: float, spacing: float, masses: Array, q: Array) -> Array:
@@ -88,48 +89,19 @@ def _places(cumulated: Array, wanted: Array, q: Array) -> NDArray[np.integer]:
     return np.clip(found - m * rows, 0, m - 1)
 
 
-def regions(knots: Array, heights: Array, coverage: float) -> list[RegionShape]:
-    """Return the region of highest density of each row."""
-    knots = np.broadcast_to(knots, heights.shape)
-    levels = density_level(knots, heights, coverage)
-    shapes = []
-    for row_knots, row, level in zip(knots, heights, levels, strict=True):
-        intervals = intervals_above(row_knots, row, level)
-        volume = float(np.diff(intervals, axis=1).sum())
-        shapes.append(RegionShape(float(level), volume, intervals))
-    return shapes
+def entropy(knots: Array, heights: Array) -> Array:
+    """Return -∫ p log p of densities (Q, K) that are linear between knots (K,)."""
+    start, end = heights[:, :-1], heights[:, 1:]
+    middle, half = 0.5 * (start + end), 0.5 * (end - start)
+    share = np.divide(half, middle, out=np.zeros_like(half), where=middle > 0)
+    flat = np.abs(share) < _FLAT
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exact = (_primitive(end) - _primitive(start)) / (end - start)
+    s = share**2
+    series = xlogy(middle, middle) + middle * s * (1 / 6 + s * (1 / 60 + s * (1 / 210 + s / 504)))
+    return -np.where(flat, series, exact) @ np.diff(knots)
 
 
-def density_level(knots: Array, heights: Array, coverage: float) -> Array:
-    """Return the height t above which a share ``coverage`` of the probability lies, (Q,)."""
-    knots = np.broadcast_to(knots, heights.shape)
-    low, high = np.zeros((len(heights), 1)), heights.max(axis=1)[:, None]
-    total = _mass_above(knots, heights, low)
-
-    def missing(rows: NDArray[np.integer], level: Array) -> Array:
-        return coverage * total[rows] - _mass_above(knots[rows], heights[rows], level)
-
-    return monotone_roots(missing, low, high, 1e-13 * total)[:, 0]
-
-
-def _mass_above(knots: Array, heights: Array, level: Array) -> Array:
-    """Return the probability where densities are above a level (Q, 1), (Q, 1)."""
-    top = np.maximum(heights[:, 1:], heights[:, :-1])
-    bottom = np.minimum(heights[:, 1:], heights[:, :-1])
-    rise = np.where(top > bottom, top - bottom, 1.0)
-    part = np.clip(top - level, 0.0, rise) / rise  # clipped first: a tiny rise must not overflow
-    share = np.where(top > bottom, part, top >= level)
-    mean_height = 0.5 * (top + np.maximum(bottom, np.minimum(level, top)))
-    return np.sum(share * mean_height * np.diff(knots, axis=1), axis=1, keepdims=True)
-
-
-def intervals_above(knots: Array, heights: Array, level: float) -> Array:
-    """Return the intervals where one density (K,) is at least ``level``, (n, 2)."""
-    inside = heights >= level
-    edges: list[float] = [knots[0]] if inside[0] else []
-    for k in np.flatnonzero(inside[1:] != inside[:-1]):  # crossings: a handful
-        share = (level - heights[k]) / (heights[k + 1] - heights[k])
-        edges.append(knots[k] + share * (knots[k + 1] - knots[k]))
-    if inside[-1]:
-        edges.append(knots[-1])
-    return np.array(edges, dtype=float).reshape(-1, 2)
+def _primitive(height: Array) -> Array:
+    """Return ∫ t log t dt from 0."""
+    return 0.5 * xlogy(height**2, height) - 0.25 * height**2

@@ -4,28 +4,30 @@ The width is half the local node spacing, but at least a quarter and at most hal
 kernel's scale. It adds its square to the variance: a sixteenth to a quarter of the kernel's.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
 from scipy.sparse import identity, kron
 from scipy.special import ndtr, ndtri
+from scipy.stats import qmc
 
 from kcdo.arrays import Array
 from kcdo.consistency import need, shape
 from kcdo.distributions.layouts import (
     Layout,
     Matrix,
-    RegionShape,
     choose_nodes,
     row_blocks,
 )
-from kcdo.distributions.piecewise import intervals_above
 from kcdo.distributions.roots import monotone_roots
 from kcdo.measures import Scattered
 
 _LINE_POINTS = 2048
-_REGION_POINTS = 8192  # of all bumps together
+_POINTS = 1 << 14  # of all bumps together, in a quadrature
+_REACH = 9.0  # sds; beyond them there is nothing of a bump
 
 
 class ScatteredLayout(Layout):
@@ -48,10 +50,13 @@ class ScatteredLayout(Layout):
         """Return the density of every bump at every point."""
         exponent = np.zeros((self.n_nodes, len(points)))
         for i in range(self.dim):
-            t = (points[None, :, i] - self.nodes[:, i, None]) / self.sds[:, i, None]
-            exponent -= 0.5 * t * t
-        scale = np.prod(self.sds * np.sqrt(2 * np.pi), axis=1)
-        return np.exp(exponent) / scale[:, None]
+            t = points[None, :, i] - self.nodes[:, i, None]
+            t /= np.sqrt(2.0) * self.sds[:, i, None]
+            t *= t
+            exponent -= t
+        np.exp(exponent, out=exponent)
+        exponent /= np.prod(self.sds * np.sqrt(2 * np.pi), axis=1)[:, None]
+        return exponent
 
     def cdf_matrix(self, points: Array) -> Array:
         """Return the joint cdf of every bump."""
@@ -72,33 +77,40 @@ class ScatteredLayout(Layout):
         def of_block(rows: slice) -> Array:
             some = points[rows]
             bumps = matrix(some.reshape(-1, self.dim)).reshape(self.n_nodes, *some.shape[:2])
-            return np.einsum("qm,mqg->qg", masses[rows], bumps)
+            return np.matmul(masses[rows, None], bumps.transpose(1, 0, 2))[:, 0]
 
         blocks = row_blocks(len(masses), points.shape[1] * self.n_nodes)
         return np.concatenate([of_block(rows) for rows in blocks])
 
-    def moments(self) -> tuple[Array, Array, Array]:
-        """Return the moments of the bumps about the mean node."""
-        centre = self.nodes.mean(axis=0)
+    def moments(self, centre: Array | None = None) -> tuple[Array, Array, Array]:
+        """Return the moments of the bumps, by default about the mean node."""
+        centre = self.nodes.mean(axis=0) if centre is None else centre
         first = self.nodes - centre
         second = first[:, :, None] * first[:, None, :]
         np.einsum("mdd->md", second)[:] += self.sds**2
         return centre, first, second
 
-    def integrals(self, g: Callable[[Array], Array]) -> Array:
-        """Return ∫ g over each bump from 2d points each: exact for cubic g."""
-        return np.mean([g(points) for points in self._sigma_points()], axis=0)
-
     def quadrature(self) -> tuple[Array, Matrix]:
-        """Return the 2d points of each bump that :meth:`integrals` uses."""
-        points = np.concatenate(list(self._sigma_points()))
-        n = 2 * self.dim
+        """Return points of each bump that have its mean and covariance: exact for cubic g."""
+        offsets = _offsets(max(4 * self.dim, _POINTS // self.n_nodes), self.dim)
+        points = (self.nodes + self.sds * offsets[:, None, :]).reshape(-1, self.dim)
+        n = len(offsets)
         return points, kron(np.full((1, n), 1.0 / n), identity(self.n_nodes), format="csr")
 
     def knots(self) -> Array:
         """Return places all over each bump."""
         n = int(np.clip(_LINE_POINTS // self.n_nodes, 13, 49))
         return np.sort((self.nodes + self.sds * np.linspace(-6.0, 6.0, n)).ravel())
+
+    def pieces(self) -> Array:
+        """Return edges an sd of the narrowest bump apart, wherever there are bumps."""
+        low, high = (np.sort(self.nodes[:, 0] + s * _REACH * self.sds[:, 0]) for s in (-1, 1))
+        # sorted ends: a gap is where as many bumps have ended as have begun
+        gaps = np.flatnonzero(low[1:] > high[:-1])
+        starts, stops = low[np.append(0, gaps + 1)], high[np.append(gaps, -1)]
+        step = self.sds.min()
+        counts = np.ceil((stops - starts) / step).astype(int) + 1
+        return np.concatenate(list(map(np.linspace, starts, stops, counts)))
 
     def overlaps(self) -> Array:
         """Return ∫ bump_i bump_j: the density of z_i - z_j under the summed variances."""
@@ -109,27 +121,14 @@ class ScatteredLayout(Layout):
             out /= np.sqrt(2 * np.pi * variance)
         return out
 
-    def entropy(self, masses: Array) -> Array:
-        """Return -Σ π_j E log p over bump j, from the 2d points of :meth:`integrals`."""
-        out = np.zeros(len(masses))
-        for points in self._sigma_points():
-            density = masses @ self.pdf_matrix(points)
-            logs = np.log(np.where(masses > 0, density, 1.0))
-            out -= np.einsum("qm,qm->q", masses, logs)
-        return out / (2 * self.dim)
-
-    def mode(self, masses: Array) -> Array:
-        """Return the node of highest density."""
-        return self.nodes[np.argmax(self._density_at_nodes(masses), axis=1)]
-
     def quantile(self, masses: Array, q: Array) -> Array:
-        """Return the quantiles of each marginal, as roots of its cdf."""
+        """Return the quantiles of each marginal, as roots of its cdf; infinite for 0 and 1."""
         out = np.empty((len(masses), len(q), self.dim))
         for i in range(self.dim):
             line = ScatteredLayout(self.nodes[:, [i]], self.sds[:, [i]])
-            low = np.full(out.shape[:2], np.min(line.nodes - 9 * line.sds))
-            high = np.full_like(low, np.max(line.nodes + 9 * line.sds))
-            low, high = np.where(q >= 1, high, low), np.where(q <= 0, low, high)
+            low = np.full(out.shape[:2], np.min(line.nodes - _REACH * line.sds))
+            high = np.full_like(low, np.max(line.nodes + _REACH * line.sds))
+            low, high = np.where(q >= 1, np.inf, low), np.where(q <= 0, -np.inf, high)
 
             def excess(rows: NDArray[np.integer], y: Array, line: Layout = line) -> Array:
                 return line.cdf_each(masses[rows], y[:, :, None]) - q
@@ -143,46 +142,21 @@ class ScatteredLayout(Layout):
         noise = ndtri(np.clip(uniforms[:, :, 1:], 1e-300, 1.0 - 1e-16))
         return self.nodes[chosen] + self.sds[chosen] * noise
 
-    def regions(self, masses: Array, coverage: float) -> list[RegionShape]:
-        """Return the regions by ranking a few points of every bump: volume = E 1/p(Y) inside."""
-        n = max(2, _REGION_POINTS // self.n_nodes)
-        rng = np.random.default_rng(0)  # a Latin hypercube: each column meets every stratum once
-        strata = rng.permuted(np.tile(np.arange(n), (self.dim, 1)), axis=1).T
-        offsets = ndtri((strata + 0.5) / n)
-        points = self.nodes + self.sds * offsets[:, None, :]
-        bumps = self.pdf_matrix(points.reshape(-1, self.dim))
-        shapes = []
-        for masses_of_one in masses:
-            heights, row = masses_of_one @ bumps, np.tile(masses_of_one / n, n)
-            order = np.argsort(-heights)
-            order = order[row[order] > 0]
-            total = np.cumsum(row[order])
-            count = int(np.searchsorted(total, coverage * total[-1])) + 1
-            inside = order[:count]
-            volume = float(np.sum(row[inside] / heights[inside]))
-            level = float(heights[inside[-1]])
-            intervals = self._intervals(masses_of_one, level) if self.dim == 1 else None
-            shapes.append(RegionShape(level, volume, intervals))
-        return shapes
-
-    def _intervals(self, masses: Array, level: float) -> Array:
-        """Return where a 1-D density is at least ``level``, from a fine line of points."""
-        z, sd = self.nodes[:, 0], self.sds[:, 0]
-        line = np.linspace(np.min(z - 5 * sd), np.max(z + 5 * sd), _LINE_POINTS)
-        return intervals_above(line, masses @ self.pdf_matrix(line[:, None]), level)
+    def support(self, masses: Array) -> Array:
+        """Return infinities: Gaussian bumps have no end."""
+        ends = np.array([-np.inf, np.inf])[:, None]
+        return np.broadcast_to(ends, (len(masses), 2, self.dim))
 
     def marginal(self, dims: Sequence[int]) -> tuple[Layout, Callable[[Array], Array]]:
         """Return the mixture of some columns; the masses stay."""
         columns = list(dims)
         return ScatteredLayout(self.nodes[:, columns], self.sds[:, columns]), np.asarray
 
-    def _sigma_points(self) -> Iterator[Array]:
-        """Yield 2d points of each bump, (M, d) a time, with the bump's mean and covariance."""
-        for i in range(self.dim):
-            for sign in (-1.0, 1.0):
-                shifted = self.nodes.copy()
-                shifted[:, i] += sign * np.sqrt(self.dim) * self.sds[:, i]
-                yield shifted
 
-    def _density_at_nodes(self, masses: Array) -> Array:
-        return masses @ self.pdf_matrix(self.nodes)
+@lru_cache(maxsize=8)
+def _offsets(n: int, dim: int) -> Array:
+    """Return about n points of a standard normal distribution, of mean 0 and covariance 1."""
+    levels = qmc.Sobol(dim, rng=0).random(2 ** int(np.ceil(np.log2(n / 2))))
+    half = ndtri(np.clip(levels, 1e-9, 1.0 - 1e-9))
+    half = solve_triangular(cholesky(half.T @ half / len(half), lower=True), half.T, lower=True).T
+    return np.concatenate([half, -half])

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from kcdo.arrays import Array
-from kcdo.distributions import piecewise
-from kcdo.distributions.batch import Batch, Rows, between, join
-from kcdo.distributions.layouts import RegionShape
+from kcdo.distributions.batch import Batch, Rows, join
+from kcdo.distributions.integration import NO_CUTS, between, split_for, with_edges
+from kcdo.distributions.lines import Line
+from kcdo.distributions.mixtures import MixtureBatch
 from kcdo.transforms import Transform
 
-_EDGE = 1e-3  # probability beyond which a mode is not sought
-_REFINED = 4
+_MIDDLE = np.array([0.25, 0.75])
+_NARROWEST = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,17 +83,49 @@ class TransformedBatch(Batch):
 
     def moments(self) -> tuple[Array, Array]:
         """Mean and covariance, by quadrature."""
+        if self.dim == 1:
+            inner = self.inner
+            if isinstance(inner, MixtureBatch):  # each part is smooth where another may not be
+                parts = [replace(self, inner=part) for part in inner.parts]
+                return MixtureBatch(parts, inner.weights).moments()
+            points = inner.node_points()
+            return self._moments_on_a_line() if points is None else self._moments_at(*points)
+        lines = [self.marginal([i]).moments() for i in range(self.dim)]
+        mean = np.hstack([line_mean for line_mean, _ in lines])
+        sd = np.sqrt(np.hstack([variance[:, 0] for _, variance in lines]))
 
-        def of_block(batch: Batch, _: slice) -> Array:
+        def of_block(batch: Batch, rows: slice) -> Array:
             points, masses = batch.quadrature()
-            masses = masses / masses.sum(axis=1, keepdims=True)
-            mean = np.einsum("qk,qkd->qd", masses, points)
-            gap = points - mean[:, None, :]
+            gap = points - mean[rows, None, :]
             cov = np.einsum("qk,qkd,qke->qde", masses, gap, gap)
-            return np.concatenate([mean[:, None, :], cov], axis=1)
+            scale = np.sqrt(np.einsum("qdd->qd", cov))
+            return cov / (scale[:, :, None] * scale[:, None, :])
+
+        return mean, self._in_blocks(of_block) * sd[:, :, None] * sd[:, None, :]
+
+    def _moments_at(self, points: Array, masses: Array) -> tuple[Array, Array]:
+        """Return the moments of masses (Q, K) at points (K,) or (Q, K) of the inner outputs."""
+        y = self.transform.inverse(points[..., None])[..., 0]
+        mean = np.einsum("qk,...k->q", masses, y) if y.ndim == 1 else np.sum(masses * y, axis=1)
+        variance = np.sum(masses * (y - mean[:, None]) ** 2, axis=1)
+        return mean[:, None], variance[:, None, None]
+
+    def _moments_on_a_line(self) -> tuple[Array, Array]:
+        def of_block(batch: Any, _: slice) -> Array:
+            inner = batch.inner
+            edges = with_edges(inner.pieces(), self.transform.kinks())
+            masses = np.abs(np.diff(inner.cdf_each(edges[:, :, None]), axis=1))
+            width = np.maximum(np.diff(batch.quantile(_MIDDLE)[:, :, 0], axis=1), _NARROWEST)
+            split = split_for(lambda t: self.transform.inverse(t[:, None]), edges, masses, width)
+            t, weights = between(split)
+            masses = weights * inner.pdf_each(t[:, :, None])
+            masses /= masses.sum(axis=1, keepdims=True)
+            y = self.transform.inverse(t[:, :, None])[:, :, 0]
+            mean = np.einsum("qk,qk->q", masses, y)
+            return np.stack([mean, np.einsum("qk,qk->q", masses, (y - mean[:, None]) ** 2)], axis=1)
 
         both = self._in_blocks(of_block)
-        return both[:, 0], both[:, 1:]
+        return both[:, :1], both[:, 1:, None]
 
     def quantile(self, levels: Array) -> Array:
         """Quantiles of each marginal, mapped."""
@@ -102,38 +135,34 @@ class TransformedBatch(Batch):
         """Draws of the inner distributions, mapped."""
         return self.transform.inverse(self.inner.sample(uniforms))
 
+    def support(self) -> Array:
+        """Ends of the inner distributions, mapped."""
+        return self.transform.inverse(self.inner.support())
+
     def quadrature(self) -> tuple[Array, Array]:
         """Points of the inner distributions, mapped."""
         points, masses = self.inner.quadrature()
         return self.transform.inverse(points), masses
 
+    def expect(self, g: Callable[[Array], Array], cuts: Array = NO_CUTS) -> Array:
+        """E g(Y), of the function g(T⁻¹(t)) of the inner distributions."""
+        if self.dim == 1:
+            there = self.transform.forward(cuts[:, None])[:, 0]
+            cuts = np.concatenate([there[np.isfinite(there)], self.transform.kinks()])
+        return self.inner.expect(lambda t: g(self.transform.inverse(t)), cuts)
+
     def knots(self) -> Array:
         """Knots of the inner distributions, mapped."""
         return self.transform.inverse(self.inner.knots()[:, :, None])[:, :, 0]
 
-    def candidates(self) -> Array:
-        """Places where the inner density is high, away from the outermost probability.
+    def pieces(self) -> Array:
+        """Pieces of the inner distributions, mapped."""
+        edges = with_edges(self.inner.pieces(), self.transform.kinks())
+        return self.transform.inverse(edges[:, :, None])[:, :, 0]
 
-        At a bound the derivative of T is infinite, and with it the density of a heavy tail.
-        """
-        places = self.inner.candidates()
-        if self.dim == 1:
-            places = _refined(places[:, :, 0])[:, :, None]
-        edges = self.inner.quantile(np.array([_EDGE, 1.0 - _EDGE]))
-        return self.transform.inverse(np.clip(places, edges[:, :1], edges[:, 1:]))
-
-    def regions(self, coverage: float) -> list[RegionShape]:
-        """Return the regions of highest density, without the outermost probability."""
-        if self.dim > 1:
-            return super().regions(coverage)
-        edge = _EDGE * (1.0 - coverage)
-        shapes = []
-        for rows in self._blocks():
-            batch = self.take(rows)
-            ends = batch.quantile(np.array([edge, 1.0 - edge]))[:, :, 0]
-            places = _refined(np.clip(batch.knots(), ends[:, :1], ends[:, 1:]))
-            shapes += piecewise.regions(places, batch.pdf_each(places[:, :, None]), coverage)
-        return shapes
+    def line(self) -> Line:
+        """Return the densities over t: at a bound, t is infinite, and the density may be."""
+        return Line(self.inner, self.transform)
 
     def square_integral(self) -> Array:
         """∫ p², over t in 1-D: ∫ p_t² T' dt; infinite for a heavy tail at a bound."""
@@ -141,24 +170,20 @@ class TransformedBatch(Batch):
             return super().square_integral()
 
         def of_block(batch: Any, _: slice) -> Array:
-            t, weights = between(batch.inner.knots(), 3)
-            logs = batch.logpdf_each(self.transform.inverse(t[:, :, None]))
-            p = np.where(np.isneginf(logs), 0.0, batch.inner.pdf_each(t[:, :, None]))
-            return np.einsum("qk,qk->q", weights * p, _exp(logs))
+            t, weights = between(with_edges(batch.inner.pieces(), self.transform.kinks()))
+            p = batch.inner.pdf_each(t[:, :, None])
+            slope = _exp(self.transform.log_slope(t[:, :, None])[:, :, 0])
+            return np.einsum("qk,qk->q", weights * p, np.where(p > 0, p * slope, 0.0))
 
         return self._in_blocks(of_block)
 
     def entropy(self) -> Array:
         """-∫ p log p = that of the inner distribution - E log T'(Y)."""
-
-        def of_block(batch: Any, _: slice) -> Array:
-            points, masses = batch.quadrature()
-            inside = self.transform.inside(points)
-            middle = self.transform.inverse(np.zeros(self.dim))
-            slopes = self.transform.log_derivative(np.where(inside, points, middle))
-            return np.einsum("qk,qkd->q", masses, slopes)
-
-        return self.inner.entropy() - self._in_blocks(of_block)
+        slopes = self.inner.expect(
+            lambda t: self.transform.log_slope(t).sum(axis=1, keepdims=True),
+            self.transform.kinks() if self.dim == 1 else NO_CUTS,
+        )
+        return self.inner.entropy() - slopes[:, 0]
 
     def _with_jacobian(self, points: Array, inner: Callable[[Array], Array]) -> Array:
         points = self.transform.off_bounds(points)  # where training outputs on a bound were moved
@@ -167,13 +192,6 @@ class TransformedBatch(Batch):
         safe = np.where(inside[..., None], points, middle)
         slope = self.transform.log_derivative(safe).sum(axis=-1)
         return np.where(inside, inner(self.transform.forward(safe)) + slope, -np.inf)
-
-
-def _refined(knots: Array) -> Array:
-    """Return knots (Q, K) with more in each interval: a transform makes densities curved there."""
-    shares = np.arange(_REFINED) / _REFINED
-    inner = knots[:, :-1, None] + np.diff(knots, axis=1)[:, :, None] * shares
-    return np.hstack([inner.reshape(len(knots), -1), knots[:, -1:]])
 
 
 def _exp(logs: Array) -> Array:

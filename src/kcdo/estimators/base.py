@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,6 +13,7 @@ from kcdo.consistency import need, shape
 from kcdo.distributions import POSITIVITY
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.estimators.display import ReportHtml
+from kcdo.estimators.nested import NestedOptions
 from kcdo.frames import Labels, target_names
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import Kernel, as_kernel
@@ -33,10 +33,11 @@ _FITTED = (
     "n_features_in_",
     "feature_names_in_",
     "target_names_",
+    "training_",
 )
 
 
-class ConditionalEstimator(ReportHtml, SavedModel, BaseEstimator):
+class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
     """What both operators share: encoding inputs, weights, queries."""
 
     kernel_x: Any
@@ -130,6 +131,8 @@ class ConditionalEstimator(ReportHtml, SavedModel, BaseEstimator):
         need(n_outputs == 1 or not self._flat, "several outputs without an axis")
         names = self.target_names_
         need(names is None or len(names) == n_outputs, "names of outputs")
+        training = getattr(self, "training_", None)
+        need(training is None or len(training.scales) == n_inputs, "the training table")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_operator")

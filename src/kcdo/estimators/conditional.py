@@ -23,6 +23,8 @@ from kcdo.components import (
     ModelParameters,
     OperatorParameters,
     Settings,
+    Univariate,
+    UnivariateParameters,
     condition,
     unconditional,
 )
@@ -75,7 +77,7 @@ from kcdo.systems import (
     may_repeat,
 )
 from kcdo.transforms import Columns, Support, strictly_inside, transform_for
-from kcdo.validation import check_outputs, is_chunks
+from kcdo.validation import check_outputs, is_chunks, warn_few_values
 
 SELECTIONS = ("auto", *RULES)
 EFFORT = Effort()  # of every fit
@@ -154,8 +156,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     report_: FitReport
     sums_: NystromSums
-    _operator: DensityOperator | Mixture
-    _parameters: ModelParameters
+    _operator: DensityOperator | Mixture | Univariate
+    _parameters: ModelParameters | UnivariateParameters
     _plan: StreamPlan
     _transform: Columns | None
 
@@ -442,7 +444,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             Progress(self.verbose),
         )
 
-    def _chosen_parameters(self) -> ModelParameters:
+    def _chosen_parameters(self) -> ModelParameters | UnivariateParameters:
         if hasattr(self, "_parameters"):
             return self._parameters
         operator = self._operator.primary
@@ -450,7 +452,11 @@ class ConditionalDensityOperator(ConditionalEstimator):
         return ModelParameters((plain,), {"plain": 1.0})
 
     def _finish(
-        self, system: System, operator: DensityOperator | Mixture, n_samples: int, started: float
+        self,
+        system: System,
+        operator: DensityOperator | Mixture | Univariate,
+        n_samples: int,
+        started: float,
     ) -> None:
         plan = getattr(self, "_plan", None)
         self.report_ = FitReport.of(
@@ -514,6 +520,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self, X: Any, Y: Any, sample_weight: Any, least: int
     ) -> tuple[NDArray, Array, Array]:
         inputs, outputs, weights = super()._checked(X, Y, sample_weight, least)
+        warn_few_values(outputs, self.target_names_)
         self._transform = None if self.support is None else transform_for(self.support, outputs)
         return inputs, self._to_unbounded(outputs), weights
 

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kcdo.arrays import Array
@@ -28,11 +28,13 @@ from kcdo.estimators.base import (
     check_positivity,
     checked_seed,
 )
+from kcdo.estimators.nested import NestedOptions
 from kcdo.fitting import ModelSpec, output_side, unconditional_sd, warn_outside
 from kcdo.frames import Labels, frame_library, target_names
 from kcdo.kernels import DensityKernel, Kernel
 from kcdo.linalg import Filter, Tikhonov
 from kcdo.measures import Grid, Reference
+from kcdo.parallel import thread_count
 from kcdo.persistence import SavedModel
 from kcdo.reconstruction import Reconstruction
 from kcdo.regularisation import Scheme
@@ -169,7 +171,7 @@ def _density(
     return ReconstructedDensity(output, embedding, signed[0], positive[0], integral, positivity)
 
 
-class DensityReconstruction(SavedModel, DensityMixin, BaseEstimator):
+class DensityReconstruction(SavedModel, DensityMixin, NestedOptions):
     """Unconditional density, or density ratio, of a sample.
 
     With the default reference :meth:`pdf` is the density of the sample. With
@@ -210,6 +212,7 @@ class DensityReconstruction(SavedModel, DensityMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to a sample X (N, d); ``y`` is ignored."""
         check_positivity(self.positivity)
+        thread_count(self.n_jobs)
         check_output_options(self.kernel, self.reference, self.alpha_prime, self.filter)
         points = check_matrix(X, least=2)
         weights = check_weights(sample_weight, len(points))

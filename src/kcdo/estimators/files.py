@@ -4,7 +4,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from kcdo.components import DensityOperator, MeanOperator, Mixture, ModelParameters
+from kcdo.components import (
+    DensityOperator,
+    MeanOperator,
+    Mixture,
+    ModelParameters,
+    Univariate,
+    UnivariateParameters,
+)
 from kcdo.estimators.conditional import ConditionalDensityOperator
 from kcdo.estimators.density import DensityReconstruction, ReconstructedDensity
 from kcdo.estimators.mean import ConditionalMeanOperator
@@ -13,6 +20,7 @@ from kcdo.fitting import StreamPlan
 from kcdo.frames import Labels
 from kcdo.persistence import register, register_model
 from kcdo.systems import NystromSums
+from kcdo.training import TrainingTable
 from kcdo.transforms import Columns
 from kcdo.validation import InputEncoder
 
@@ -22,17 +30,19 @@ _CONDITIONAL = _COLUMNS | {
     "_flat": bool,
     "_n_outputs": int,
     "target_names_": tuple[str, ...] | None,
+    "training_": TrainingTable,
 }
 
 register("FitReport", FitReport)
+register("TrainingTable", TrainingTable)
 register("ReconstructedDensity", ReconstructedDensity)
 register_model(
     "ConditionalDensityOperator",
     ConditionalDensityOperator,
     _CONDITIONAL
     | {
-        "_operator": DensityOperator | Mixture,
-        "_parameters": ModelParameters,
+        "_operator": DensityOperator | Mixture | Univariate,
+        "_parameters": ModelParameters | UnivariateParameters,
         "_transform": Columns | None,
         "_plan": StreamPlan,
         "sums_": NystromSums,

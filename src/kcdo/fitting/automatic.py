@@ -10,11 +10,14 @@ from kcdo.components import (
     Component,
     ComponentParameters,
     DensityOperator,
+    LocationScaleParameters,
     MarginalTailParameters,
     Mixture,
     ModelParameters,
     OperatorParameters,
     PlainDensity,
+    Univariate,
+    UnivariateParameters,
 )
 from kcdo.distributions import Batch, MixtureBatch, join
 from kcdo.errors import InvalidInputError
@@ -22,10 +25,13 @@ from kcdo.fitting.densities import choose_nearest, choose_plain, plain_component
 from kcdo.fitting.location import choose_location_scale, rival_densities
 from kcdo.fitting.means import MeanChoice, mean_choices, residual_sds
 from kcdo.fitting.output_side import check_output
-from kcdo.fitting.problem import ChosenComponent, Problem, ValidationRows
+from kcdo.fitting.problem import ChosenComponent, Metric, Problem, ValidationRows
 from kcdo.fitting.rules import heuristic
+from kcdo.fitting.smoothed import choose_smoothed
 from kcdo.fitting.spec import ModelSpec
+from kcdo.fitting.univariate import InnerFit, fit_univariate
 from kcdo.fitting.weights import combined_weights
+from kcdo.kernels import has_metric
 from kcdo.parallel import blas_limit, ordered_map
 from kcdo.rows import Rows, fold_numbers
 from kcdo.systems import Exact, Groups, Nystrom, System
@@ -35,10 +41,10 @@ Batches = dict[str, Batch]
 
 @dataclass(frozen=True, eq=False)
 class AutomaticFit:
-    """A mixture and what was chosen on the way."""
+    """A model and what was chosen on the way."""
 
-    model: Mixture
-    parameters: ModelParameters
+    model: Mixture | Univariate
+    parameters: ModelParameters | UnivariateParameters
     loss: float | None
 
     @property
@@ -50,7 +56,7 @@ class AutomaticFit:
 
 
 def automatic_fit(spec: ModelSpec, rows: Rows) -> AutomaticFit:
-    """Choose everything that is open and fit the mixture.
+    """Choose everything that is open and fit the model.
 
     Of a handful of rows, or of outputs that do not vary, nothing can be learnt: the heuristic
     rule then fits the plain density.
@@ -58,9 +64,19 @@ def automatic_fit(spec: ModelSpec, rows: Rows) -> AutomaticFit:
     check_output(spec, rows.Y)
     problem = Problem.of(spec, rows)
     if not problem.learns:
-        return _fit_heuristic(problem)
+        return AutomaticFit(*_fit_heuristic(problem))
     problem = replace(problem, rows=rows.of_effective_weight())
-    stage, wants = spec.progress.stage, problem.spec.combination.wants
+    if problem.may_transform:
+        return AutomaticFit(*fit_univariate(problem, _fit_mixture, _fit_heuristic))
+    return AutomaticFit(*_fit_mixture(problem))
+
+
+def _fit_mixture(problem: Problem) -> InnerFit:
+    """Choose and fit the components one after the other, then their weights."""
+    stage, wants = problem.spec.progress.stage, problem.spec.combination.wants
+    rows, settings, effort = problem.rows, problem.spec.settings, problem.effort
+    if not problem.learns:
+        return _fit_heuristic(problem)
     with stage("conditional mean"):
         means = mean_choices(problem)
     with stage("location and scale"):
@@ -68,13 +84,18 @@ def automatic_fit(spec: ModelSpec, rows: Rows) -> AutomaticFit:
     with stage("plain density"):
         rival = _rival(problem, located)
         plain = choose_plain(problem, means, residual_sds(means[0], problem), rival)
-    chosen = [plain_component(plain), *located, *_marginal_tail(problem, located)]
+    chosen = [plain_component(plain), *located]
+    metrics = _metrics(problem, means, located) if problem.may_smooth else []
+    if metrics and wants("smoothed"):
+        with stage("smoothed rows"):
+            chosen.append(choose_smoothed(rows, metrics, settings))
+    chosen += _marginal_tail(problem, located)
     with stage("weights"):
-        judged = problem.judged_rows(problem.effort.weighed_rows)
+        judged = problem.judged_rows(effort.weighed_rows)
         every = _held_out(problem, chosen, judged)
         held_out = {name: batch for name, batch in every.items() if wants(name)}
         weights = _weights(problem, held_out, judged) if held_out else {}
-    if not problem.every_input and len(rows) > problem.effort.weighed_rows and wants("nearest"):
+    if not problem.every_input and len(rows) > effort.weighed_rows and wants("nearest"):
         with stage("nearest rows"):
             judges = _beside(problem, judged, held_out, weights)
             nearest = choose_nearest(problem, plain, means, judges)
@@ -85,10 +106,21 @@ def automatic_fit(spec: ModelSpec, rows: Rows) -> AutomaticFit:
     if not weights:
         raise InvalidInputError(
             "Combination: all weight is on the nearest rows, which are a component for more than "
-            f"{problem.effort.weighed_rows} rows on Nyström centres, with kernels of scaled "
-            "columns."
+            f"{effort.weighed_rows} rows on Nyström centres, with kernels of scaled columns."
         )
-    return _fitted(problem, chosen, weights)
+    return _fitted(chosen, weights)
+
+
+def _metrics(
+    problem: Problem, means: list[MeanChoice], located: list[ChosenComponent]
+) -> list[Metric]:
+    """Return metrics to smooth by: that of the location, and one learnt among all rows."""
+    kernel, noise = means[0].kernel, means[0].noise
+    for each in located:
+        if isinstance(each.parameters, LocationScaleParameters):
+            kernel, noise = each.parameters.location.kernel, each.parameters.location.noise
+    found = [Metric(None, kernel, noise)] if has_metric(kernel, problem.rows.X) else []
+    return found if problem.metric is None else [*found, problem.metric]
 
 
 def pilot_spec(spec: ModelSpec, rows: Rows) -> ModelSpec:
@@ -110,7 +142,7 @@ def pilot_spec(spec: ModelSpec, rows: Rows) -> ModelSpec:
     )
 
 
-def _fit_heuristic(problem: Problem) -> AutomaticFit:
+def _fit_heuristic(problem: Problem) -> InnerFit:
     rows, spec, settings = problem.rows, problem.spec, problem.spec.settings
     if isinstance(settings.solver, Nystrom):
         spec = replace(spec, settings=replace(settings, solver=Exact()))
@@ -128,7 +160,7 @@ def _fit_heuristic(problem: Problem) -> AutomaticFit:
         components, parameters = [*components, marginal], [*parameters, tail]
     model = Mixture(tuple(components), weights)
     chosen = ModelParameters(tuple(parameters), weights)
-    return AutomaticFit(model, chosen, None)
+    return model, chosen, None
 
 
 def _located(problem: Problem, means: list[MeanChoice]) -> list[ChosenComponent]:
@@ -171,12 +203,13 @@ def _held_out(
     The leave-one-out of location and scale is not exact, as the residuals of the other rows have
     seen the one left out. Of thousands of rows, one does not move them.
     """
-    exact = all(each.component.linear for each in chosen)
-    if len(judged) == len(problem.rows) and not exact:
-        return _cross_validated(problem, chosen)
+    few = len(judged) == len(problem.rows)
+    folded = [each for each in chosen if few and not each.component.exact_held_out]
+    by_folds = _cross_validated(problem, folded) if folded else {}
     found: Batches = {}
     for each in chosen:
-        found |= each.light_component.held_out(judged)
+        in_closed_form = each.light_component.held_out(judged) if each not in folded else {}
+        found |= in_closed_form or {name: by_folds[name] for name in each.component.names}
     return found
 
 
@@ -216,9 +249,7 @@ def _beside(
     return ValidationRows(judged[some], beside)
 
 
-def _fitted(
-    problem: Problem, chosen: list[ChosenComponent], weights: dict[str, float]
-) -> AutomaticFit:
+def _fitted(chosen: list[ChosenComponent], weights: dict[str, float]) -> InnerFit:
     model = Mixture(tuple(each.component for each in chosen), weights)
     parameters = ModelParameters(tuple(each.parameters for each in chosen), weights)
-    return AutomaticFit(model, parameters, chosen[0].loss)
+    return model, parameters, chosen[0].loss

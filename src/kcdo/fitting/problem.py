@@ -1,6 +1,5 @@
 """One fit that chooses: its rows, what the user fixed, and which rows learn and which judge."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,18 +9,24 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.components import Combination, Component, ComponentParameters, Effort
-from kcdo.errors import DiscreteOutputWarning
 from kcdo.fitting.families import families
 from kcdo.fitting.losses import BalancedScore, LogScore, Loss
 from kcdo.fitting.spec import ModelSpec
-from kcdo.kernels import Kernel, Nugget, leaves, warped, weighted_mean_sd
+from kcdo.kernels import (
+    Kernel,
+    Nugget,
+    has_metric,
+    leaves,
+    warped,
+    weighted_mean_sd,
+    with_median_scales,
+)
 from kcdo.measures import UniformBox
 from kcdo.rows import Rows, sampled
 from kcdo.systems import Factorable
 
 Unfactored = Callable[[Kernel, Rows], Factorable]
 
-_FEW_VALUES = 200
 ONLY_PLAIN = Combination(plain=1.0, location_scale=0.0, residual_tail=0.0, marginal_tail=0.0)
 
 
@@ -37,6 +42,18 @@ class ChosenComponent:
     light_parameters: ComponentParameters
     light_component: Component
     loss: float
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Features, kernel and noise of a location: its scales say which rows are near.
+
+    ``scores`` is whether inputs count by their ranks too; None: inputs as they are.
+    """
+
+    scores: bool | None
+    kernel: Kernel
+    noise: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +72,8 @@ class Problem:
         The input kernel with long tails of inputs drawn in; the kernel itself where none are long.
     allows_nugget : bool
         Whether kernels may know inputs that come back from themselves.
+    metric : Metric, optional
+        What local learning found, where it has looked.
     """
 
     spec: ModelSpec
@@ -62,6 +81,7 @@ class Problem:
     floor: Array
     warped_kernel: Kernel
     allows_nugget: bool = True
+    metric: Metric | None = None
 
     @classmethod
     def of(cls, spec: ModelSpec, rows: Rows, *, allows_nugget: bool = True) -> "Problem":
@@ -76,6 +96,22 @@ class Problem:
         """Whether there is anything to learn: not from a handful of rows or constant outputs."""
         varies = np.all(np.ptp(self.rows.Y, axis=0) > 0)
         return bool(len(self.rows) >= self.effort.fewest_rows and varies)
+
+    @property
+    def may_smooth(self) -> bool:
+        """Whether rows can be smoothed: one output, on the whole line, and inputs of numbers."""
+        one, numbers = self.rows.Y.shape[1] == 1, self.rows.X.dtype != object
+        return one and numbers and self.spec.may_combine
+
+    @property
+    def may_transform(self) -> bool:
+        """Whether outputs may be seen through a transform, and atoms set apart.
+
+        Not if the user chose a kernel or a ridge of the output side, in units of the outputs.
+        """
+        open_output = self.spec.kernel_y is None and self.spec.alpha_prime is None
+        kernel = with_median_scales(self.spec.kernel_x, self.rows.X[:2])
+        return self.may_smooth and open_output and has_metric(kernel, self.rows.X)
 
     @property
     def effort(self) -> Effort:
@@ -159,8 +195,7 @@ def discrete_floor(Y: Array) -> Array:
     """Return gap/√12 for each output whose values repeat, 0 for the others, (d,).
 
     The density of a discrete output grows without limit as its kernel narrows; the sd of a value
-    rounded to multiples of a gap is where that stops meaning anything. Warns where the output is
-    plainly discrete.
+    rounded to multiples of a gap is where that stops meaning anything.
     """
     floors = np.zeros(Y.shape[1])
     for i, column in enumerate(Y.T):
@@ -168,12 +203,4 @@ def discrete_floor(Y: Array) -> Array:
         if len(values) < 2 or counts[counts > 1].sum() < 0.5 * len(column):
             continue
         floors[i] = float(np.diff(values).min()) / np.sqrt(12.0)
-        if len(values) < _FEW_VALUES and len(values) < 0.1 * len(column):
-            warnings.warn(
-                f"output {i} has only {len(values)} distinct values: its density is blurred by "
-                f"{floors[i]:.3g} (gap/√12), and its log score means little. Compare models by "
-                "the CRPS.",
-                DiscreteOutputWarning,
-                stacklevel=2,
-            )
     return floors

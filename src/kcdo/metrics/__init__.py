@@ -37,24 +37,45 @@ from kcdo.metrics.chance import (
     pit_histogram_test,
 )
 from kcdo.metrics.importance import importances
+from kcdo.metrics.joint import dawid_sebastiani_score, energy_score, variogram_score
 from kcdo.metrics.predictive import Predictive
-from kcdo.metrics.scores import cde_loss, crps, energy_score, log_score
+from kcdo.metrics.ranks import multivariate_ranks
+from kcdo.metrics.scorers import (
+    Scorer,
+    cde_loss_scorer,
+    crps_scorer,
+    dawid_sebastiani_score_scorer,
+    energy_score_scorer,
+    log_score_scorer,
+    variogram_score_scorer,
+)
+from kcdo.metrics.scores import cde_loss, crps, log_score
 
 __all__ = [
     "CalibrationTest",
     "HistogramTest",
     "Predictive",
+    "Scorer",
     "calibration_curve",
     "calibration_test",
     "cde_loss",
+    "cde_loss_scorer",
     "crps",
+    "crps_scorer",
+    "dawid_sebastiani_score",
+    "dawid_sebastiani_score_scorer",
     "energy_score",
+    "energy_score_scorer",
     "hpd_coverage",
     "hpd_values",
     "importances",
     "interval_coverage",
     "interval_width",
     "log_score",
+    "log_score_scorer",
+    "multivariate_ranks",
     "pit_histogram_test",
     "pit_values",
+    "variogram_score",
+    "variogram_score_scorer",
 ]

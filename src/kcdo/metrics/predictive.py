@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
+from kcdo.extras import import_extra
 from kcdo.validation import check_outputs, check_weights
 
 Score = Any  # a float, or an array with one value per query for average=False
@@ -20,8 +21,8 @@ _QUERIES = 256  # at a time: their cdf at each other's outputs is a small matrix
 class Predictive(Protocol):
     """What the metrics ask of distributions: a part of ``ConditionalDistribution``.
 
-    Where there are also ``crps(Y)`` and ``square_integral()``, exact and one value per query, these
-    are used instead of quadrature.
+    Where there are also ``crps(Y)``, ``square_integral()`` and ``cov()``, exact and one value per
+    query, these are used instead of quadrature or draws.
     """
 
     @property
@@ -125,3 +126,8 @@ def densities_at_points(part: Predictive) -> Array:
 def middles(n: int) -> Array:
     """Return the middles of n equal parts of [0, 1]."""
     return (np.arange(n) + 0.5) / n
+
+
+def scoringrules() -> Any:
+    """Return the package scoringrules, or say how to install it."""
+    return import_extra("scoringrules", extra="metrics", what="CRPS and scores from draws")

@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
-from kcdo.extras import import_extra
 from kcdo.metrics.predictive import (
     POINTS,
     Predictive,
@@ -18,9 +17,8 @@ from kcdo.metrics.predictive import (
     densities_at_points,
     like,
     middles,
+    scoringrules,
 )
-
-_PAIRED_DISTANCES = 1 << 21  # between draws, held at a time
 
 
 def log_score(
@@ -102,7 +100,7 @@ def crps(
 
 
 def _crps_by_quantiles(dist: Predictive, y: Array) -> Array:
-    rules = _scoringrules()
+    rules = scoringrules()
     levels = middles(POINTS)
 
     def score(part: Predictive, rows: slice) -> Array:
@@ -152,56 +150,6 @@ def cde_loss(
     return averaged(square - 2.0 * density, sample_weight, average)
 
 
-def energy_score(
-    dist: Predictive,
-    Y: Any,
-    *,
-    n_draws: int = 128,
-    random_state: int = 0,
-    sample_weight: ArrayLike | None = None,
-    average: bool = True,
-) -> Score:
-    """Energy score, ``E|Z - y| - ½ E|Z - Z'|``: the CRPS of joint outputs; the lower, the better.
-
-    Estimated without bias from draws, by the package scoringrules (``kcdo[metrics]``). Outputs of
-    different units should be scaled first: the distance is Euclidean.
-
-    Parameters
-    ----------
-    dist, Y, sample_weight, average
-        As in :func:`log_score`.
-    n_draws : int
-        Draws per query, at least 2; time grows with their square.
-    random_state : int
-        Seed of the draws.
-
-    Returns
-    -------
-    float, or array of shape (Q,)
-
-    Examples
-    --------
-    >>> import kcdo
-    >>> X, Y = kcdo.make_donut(4, random_state=0)
-    >>> model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
-    >>> dist = model.conditional(X[:10])
-    >>> kcdo.metrics.energy_score(dist, Y[:10]) < 1.0
-    True
-    """
-    if n_draws < 2:
-        raise InvalidInputError(f"the energy score needs n_draws >= 2; got {n_draws}.")
-    outputs = checked_outputs(dist, Y)
-    rules = _scoringrules()
-    rng = np.random.default_rng(random_state)
-
-    def score(part: Predictive, rows: slice) -> Array:
-        draws = part.sample(n_draws, random_state=rng).reshape(len(part), n_draws, -1)
-        return rules.es_ensemble(outputs[rows], draws, estimator="fair", backend="numpy")
-
-    n_at_once = max(1, _PAIRED_DISTANCES // (n_draws**2 * outputs.shape[1]))
-    return averaged(by_chunks(dist, score, n_at_once), sample_weight, average)
-
-
 def _single(dist: Predictive, what: str) -> Predictive:
     """The distribution of one output, without a trailing axis."""
     if dist.flat:
@@ -213,7 +161,3 @@ def _single(dist: Predictive, what: str) -> Predictive:
             f"{what}(dist.marginal(0), Y[:, 0]) for each."
         )
     return dist.marginal(0)
-
-
-def _scoringrules() -> Any:
-    return import_extra("scoringrules", extra="metrics", what="CRPS and energy score")

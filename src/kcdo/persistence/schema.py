@@ -44,12 +44,12 @@ def _register_sklearn_kernels() -> None:
 
 for _room, _names in (
     (kernels, "Automatic Gaussian Laplace Matern Periodic Categorical Product Sum Nugget Warped"),
-    (kernels, "OnColumns DensityKernel Adapter"),
+    (kernels, "OnColumns DensityKernel Adapter Feature FeatureMap"),
     (measures, "Grid Scattered UniformBox QuasiRandomBox"),
     (linalg, "Tikhonov IteratedTikhonov SpectralCutoff PrintedForm"),
     (regularisation, "PowerScheme PrintedScheme CorrectedScheme"),
     (systems, "Exact Iterative"),
-    (transforms, "Identity Above Below Between Columns"),
+    (transforms, "Identity Above Below Between Columns Tabulated"),
     (components, "Combination"),
 ):
     for _name in _names.split():
@@ -116,6 +116,17 @@ register(
 )
 register("MarginalTail", components.MarginalTail)
 register("Mixture", components.Mixture)
+for _name in [
+    "Bandwidths",
+    "Smoother",
+    "RowTable",
+    "Location",
+    "SmoothedRows",
+    "Atoms",
+    "AtomShares",
+    "Univariate",
+]:
+    register(_name, getattr(components, _name))
 
 # --- what another fit would need
 
@@ -125,6 +136,8 @@ register("NearestParameters", components.NearestParameters)
 register("LocationScaleParameters", components.LocationScaleParameters)
 register("MarginalTailParameters", components.MarginalTailParameters)
 register("ModelParameters", components.ModelParameters)
+for _name in ("SmoothedParameters", "AtomParameters", "UnivariateParameters"):
+    register(_name, getattr(components, _name))
 
 register("Progress", Progress, fields={"verbose": bool})
 register(

@@ -3,6 +3,7 @@
 from kcdo.systems.base import Centres, Condensed, Embed, Factorable, Queries, SolverFacts, System
 from kcdo.systems.choice import choose_solver, may_repeat, unfactored
 from kcdo.systems.exact import BlockProduct, ExactRows, ExactSystem
+from kcdo.systems.finding import Finder
 from kcdo.systems.groups import Groups, effective_size
 from kcdo.systems.leave_one_out import left_out_share, one_minus_leverage, residuals
 from kcdo.systems.nearest import NearestRows, NearestSystem, rows_used
@@ -18,6 +19,7 @@ __all__ = [
     "ExactRows",
     "ExactSystem",
     "Factorable",
+    "Finder",
     "Groups",
     "Iterative",
     "NearestRows",

@@ -182,3 +182,14 @@ class Factorable(Protocol):
 
     def factor(self, alpha: float) -> System:
         """Return the system for one α."""
+
+
+def stacked(embed: Embed, Y: NDArray, step: int) -> Array:
+    """Return embed(Y) as one array, made in blocks."""
+    parts = [dense(embed(Y[start : start + step])) for start in range(0, len(Y), step)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def dense(values: Any) -> Array:
+    """Return values as an array, which may be sparse."""
+    return values if isinstance(values, np.ndarray) else values.toarray()

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,16 @@ from kcdo.linalg import (
 from kcdo.parallel import shared_property, thread_count
 from kcdo.progress import SILENT, Progress
 from kcdo.systems import leave_one_out
-from kcdo.systems.base import Centres, Condensed, Embed, RowNumbers, SolverFacts, System
+from kcdo.systems.base import (
+    Centres,
+    Condensed,
+    Embed,
+    RowNumbers,
+    SolverFacts,
+    System,
+    dense,
+    stacked,
+)
 from kcdo.systems.groups import Groups
 from kcdo.systems.options import Exact, Iterative
 
@@ -139,12 +147,12 @@ class ExactSystem(System):
         if groups.all_distinct and distinct.all_distinct:
             ordered = np.empty_like(Y)
             ordered[groups.member_of] = Y
-            return _stacked(embed, ordered, step)
+            return stacked(embed, ordered, step)
         averaging = groups.averaging(distinct.member_of, len(distinct.points)).tocsc()
         means: Array | float = 0.0
         for start in range(0, len(distinct.points), step):
             block = slice(start, start + step)
-            means = means + _dense(averaging[:, block] @ embed(distinct.points[block]))
+            means = means + dense(averaging[:, block] @ embed(distinct.points[block]))
         return np.asarray(means)
 
     def solve(self, condensed: Array) -> Array:
@@ -250,16 +258,6 @@ def _factored(
         f"the kernel matrix is not positive definite, even with {jitter:.1e} added to "
         "its diagonal: is the kernel positive definite? A larger alpha may help."
     )
-
-
-def _stacked(embed: Embed, Y: NDArray, step: int) -> Array:
-    """Return embed(Y), made in blocks."""
-    parts = [_dense(embed(Y[start : start + step])) for start in range(0, len(Y), step)]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _dense(values: Any) -> Array:
-    return values if isinstance(values, np.ndarray) else values.toarray()
 
 
 def _conjugate_gradients(

@@ -44,7 +44,8 @@ class Groups:
         >>> groups.points.ravel(), groups.member_of
         (array([0., 1.]), array([1, 0, 1]))
         """
-        weights = np.ones(len(X)) if weights is None else weights
+        # a copy: what users do to their weights later changes no fitted model
+        weights = np.ones(len(X)) if weights is None else weights.copy()
         if X.dtype == object or X.ndim != 2:
             return cls(X, np.arange(len(X)), weights)
         return cls(*_distinct_rows(X), weights)

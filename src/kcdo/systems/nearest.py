@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.spatial import KDTree
 
 from kcdo.arrays import Array
 from kcdo.consistency import need, shape
@@ -29,10 +28,11 @@ from kcdo.systems.base import (
     SolverFacts,
     System,
     Weights,
+    stacked,
 )
+from kcdo.systems.finding import Finder
 
 NEIGHBOURS = 64
-_TREE_COORDINATES = 16  # of more, a tree looks at nearly every point
 _BLOCK_ELEMENTS = 1 << 20
 _JITTER = 1e-10  # rows may coincide
 
@@ -110,8 +110,8 @@ class NearestRows:
         return self._finder.nearest_others(rows, self.count, self.n_jobs)
 
     @cached_property
-    def _finder(self) -> "_Finder":
-        return _Finder(metric_coordinates(self.inner, self.points))
+    def _finder(self) -> Finder:
+        return Finder(metric_coordinates(self.inner, self.points))
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,9 +161,25 @@ class NearestSystem(System):
         """Weights ω of all rows, (N,)."""
         return self.rows.weights
 
+    def weights_and_variance(self, queries: NDArray) -> tuple[csr_array, Array]:
+        """Return weights w(x'), sparse (Q, N), and k(x', x') + λ - kᵀw, the predictive variance.
+
+        In units of the signal; λ is that of a row of weight 1.
+        """
+        points = after_warps(self.kernel, queries)
+        weights, explained = self._weights(points, self.rows.near(points))
+        ridge = float(self.rows.weights.sum()) * self.alpha
+        return weights, np.maximum(self.kernel.diag(queries) + ridge - explained, 1e-12)
+
+    def variance_left_out(self, rows: RowNumbers) -> Array:
+        """Return the predictive variance of some rows without themselves, as above."""
+        ridge = float(self.rows.weights.sum()) * self.alpha
+        explained = self._left_out(rows)[1]
+        return np.maximum(self.kernel.diag(self.centres[rows]) + ridge - explained, 1e-12)
+
     def condensed(self, embed: Embed, Y: NDArray, step: int) -> Condensed:
         """Return all targets: every row is a centre."""
-        targets = np.concatenate([embed(Y[s : s + step]) for s in range(0, len(Y), step)])
+        targets = stacked(embed, Y, step)
         return Condensed(targets, np.ones(len(Y)), self.rows.weights @ targets)
 
     def solve(self, condensed: Array) -> Array:
@@ -245,44 +261,6 @@ class NearestSystem(System):
         flat = differences.reshape(-1, differences.shape[-1])
         values = self.rows.inner.block(flat, np.zeros((1, flat.shape[1])))
         return values.reshape(differences.shape[:-1])
-
-
-class _Finder:
-    """Finds the nearest of some points: by a tree, or, of many coordinates, by all distances."""
-
-    def __init__(self, points: Array) -> None:
-        self._points = points
-        self._asked: tuple[bytes, NDArray[np.integer]] | None = None
-        if points.shape[1] <= _TREE_COORDINATES:
-            self._tree: KDTree | None = KDTree(points)
-            return
-        from sklearn.neighbors import NearestNeighbors  # a long import, for wide data alone
-
-        self._tree, self._brute = None, NearestNeighbors(algorithm="brute").fit(points)
-
-    def nearest(self, queries: Array, count: int, n_jobs: int | None) -> NDArray[np.integer]:
-        """Return the places of the points nearest to each query, (Q, count)."""
-        if self._tree is None:
-            return self._brute.kneighbors(queries, count, return_distance=False)
-        tree, out = self._tree, np.empty((len(queries), count), dtype=np.intp)
-
-        def fill(part: slice) -> None:
-            out[part] = np.reshape(tree.query(queries[part], count)[1], (-1, count))
-
-        run_threaded(fill, [slice(s, s + 256) for s in range(0, len(queries), 256)], n_jobs)
-        return out
-
-    def nearest_others(
-        self, rows: NDArray[np.integer], count: int, n_jobs: int | None
-    ) -> NDArray[np.integer]:
-        """Return the points nearest to some of them, but for each itself; the last are kept."""
-        if self._asked is None or self._asked[0] != rows.tobytes():
-            more = min(count + 1, len(self._points))
-            places = self.nearest(self._points[rows], more, n_jobs)
-            itself = places == rows[:, None]
-            itself[~itself.any(axis=1), -1] = True  # many points coincide: the last one goes
-            self._asked = rows.tobytes(), places[~itself].reshape(len(rows), -1)
-        return self._asked[1]
 
 
 def rows_used(weights: csr_array) -> tuple[NDArray[np.integer], csr_array]:

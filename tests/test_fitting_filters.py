@@ -1,13 +1,16 @@
-"""Held-out losses against their formulas; gradients of the whole chain by differences."""
+"""The output filter and the losses that choose it: plain formulas, gradients of the whole chain."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
 
-from kcdo.distributions import NodeBatch, layout_of
+from kcdo.distributions import positive_density
 from kcdo.errors import InvalidInputError
+from kcdo.fitting.filters import OutputFamily, node_shares, scale_per_length
+from kcdo.fitting.losses import BalancedScore, CrpsLoss, LogScore, Scoring
+from kcdo.fitting.objectives import FilterLoss, HeldOutLoss
+from kcdo.fitting.smoothing import exact_smoother, fixed_smoother
 from kcdo.kernels import DensityKernel, FreeScales, Gaussian, Laplace, Matern
 from kcdo.linalg import (
     IteratedTikhonov,
@@ -16,182 +19,14 @@ from kcdo.linalg import (
     SpectralCutoff,
     Tikhonov,
 )
-from kcdo.measures import Grid, QuasiRandomBox, Sample, UniformBox
+from kcdo.measures import Grid, Sample, UniformBox
 from kcdo.reconstruction import Reconstruction
 from kcdo.systems import Groups
-from kcdo.tuning import (
-    BalancedScore,
-    CdeLoss,
-    CrpsLoss,
-    ExactSmoother,
-    FilterLoss,
-    FixedSmoother,
-    HeldOutLoss,
-    LogScore,
-    NystromPoints,
-    NystromSmoother,
-    OutputFamily,
-    Scoring,
-    node_shares,
-    scale_per_length,
-)
-from kcdo.tuning.losses import positive_density
-from tests.differences import assert_gradient, numeric_gradient
+from tests.differences import assert_gradient
+from tests.output_sides import EACH_MEASURE, measures, outputs
 
-LOSSES = {
-    "log score": LogScore(),
-    "cde": CdeLoss(),
-    "crps": CrpsLoss(),
-    "balanced": BalancedScore(),
-}
+LOSSES = {"log score": LogScore(), "crps": CrpsLoss(), "balanced": BalancedScore()}
 EACH_LOSS = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
-
-
-def outputs(d, n=12, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, d))
-
-
-def measures():
-    return {
-        "line": UniformBox(nodes=15).realise(outputs(1)),
-        "plane": UniformBox(nodes=(6, 5)).realise(outputs(2)),
-        "scattered": QuasiRandomBox(-3.0, 3.0, n_nodes=32).realise(outputs(2)),
-        "sample": Sample(outputs(1, 20, 7)).realise(outputs(1)),
-    }
-
-
-EACH_MEASURE = pytest.mark.parametrize("measure", measures().values(), ids=measures())
-
-
-def scoring_on(measure, n=12):
-    rng = np.random.default_rng(1)
-    d = measure.nodes.shape[1]
-    return Scoring(measure, outputs(d, n), rng.uniform(0.5, 2.0, n), np.full(d, 0.4))
-
-
-def gaussian_values(scoring, sds=0.7):
-    """Node values of Gaussians about other places than the outputs, not normalised."""
-    centres = scoring.Y + 0.3 * outputs(scoring.Y.shape[1], len(scoring.Y), 2)
-    nodes = scoring.measure.nodes
-    return 0.8 * np.prod(norm.pdf(nodes[None], centres[:, None], sds), axis=2)
-
-
-@EACH_MEASURE
-def test_densities_are_positive_and_normalised(measure):
-    scoring = scoring_on(measure)
-    values = gaussian_values(scoring)
-    values -= 0.2 * values.mean(axis=1, keepdims=True)  # some nodes are negative
-    density, _ = positive_density(measure, values)
-    assert density.min() >= 0
-    np.testing.assert_allclose(density @ measure.weights, 1.0, rtol=1e-10)
-    signed = values / (values @ measure.weights)[:, None]
-    for p, projected in zip(signed, density, strict=True):  # max(p - τ, 0), one τ per row
-        tau = (p - projected)[projected > 0]
-        np.testing.assert_allclose(tau, tau[0], atol=1e-10)
-        assert np.all(p[projected == 0] <= tau[0] + 1e-10)
-
-
-def test_rows_without_mass_are_uniform_and_do_not_move():
-    measure = UniformBox(0.0, 2.0, nodes=8).realise(outputs(1))
-    values = np.vstack([np.full(8, -1.0), np.zeros(8), np.ones(8)])
-    density, back = positive_density(measure, values)
-    np.testing.assert_allclose(density, 0.5)
-    np.testing.assert_array_equal(back(np.ones((3, 8)))[:2], 0.0)
-
-
-@EACH_MEASURE
-def test_the_readout_is_the_density_of_the_layout(measure):
-    scoring = scoring_on(measure)
-    density, _ = positive_density(measure, gaussian_values(scoring))
-    batch = NodeBatch(layout_of(measure, scoring.scales), density * measure.weights)
-    np.testing.assert_allclose(scoring.at_outputs(density), batch.pdf_pairs(scoring.Y), rtol=1e-10)
-
-
-@EACH_MEASURE
-def test_losses_are_their_formulas(measure):
-    scoring = scoring_on(measure)
-    values = gaussian_values(scoring)
-    density, _ = positive_density(measure, values)
-    at = NodeBatch(layout_of(measure, scoring.scales), density * measure.weights).pdf_pairs(
-        scoring.Y
-    )
-    volume = np.prod(np.ptp(measure.nodes, axis=0))
-    expected = np.average(-np.log(0.99 * at + 0.01 / volume), weights=scoring.weights)
-    assert LogScore()(scoring, values)[0] == pytest.approx(expected, rel=1e-10)
-    squares = (density**2 * measure.weights).sum(axis=1)
-    expected = np.average(squares - 2.0 * at, weights=scoring.weights)
-    assert CdeLoss()(scoring, values)[0] == pytest.approx(expected, rel=1e-10)
-
-
-def test_crps_and_cde_of_a_fine_grid_are_those_of_the_distribution():
-    Y = outputs(1)
-    measure = UniformBox(-6.0, 6.0, nodes=3000).realise(Y)
-    scoring = Scoring(measure, Y, np.ones(len(Y)), np.ones(1))
-    centres, sd = Y + 0.5 * outputs(1, seed=3), 0.7
-    values = norm.pdf(measure.nodes[:, 0], centres, sd)
-    z = ((Y - centres) / sd)[:, 0]
-    exact = sd * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi))
-    assert CrpsLoss()(scoring, values)[0] == pytest.approx(exact.mean(), abs=2e-3)
-    cde = 1 / (2 * sd * np.sqrt(np.pi)) - 2 * norm.pdf(z) / sd
-    assert CdeLoss()(scoring, values)[0] == pytest.approx(cde.mean(), abs=1e-4)
-    assert LogScore(epsilon=0.0)(scoring, values)[0] == pytest.approx(
-        -np.log(norm.pdf(z) / sd).mean(), abs=1e-4
-    )
-
-
-def test_the_balanced_score_joins_both():
-    scoring = scoring_on(measures()["line"])
-    values = gaussian_values(scoring)
-    parts = LogScore()(scoring, values)[0] + np.log(CrpsLoss()(scoring, values)[0])
-    assert BalancedScore()(scoring, values)[0] == pytest.approx(parts, rel=1e-12)
-
-
-def test_a_unit_changes_the_balanced_score_by_nothing_but_a_constant():
-    """Log score and log CRPS of outputs in metres and in feet differ by ± log 3.28."""
-    scores = []
-    for unit in (1.0, 3.28):
-        measure = UniformBox(-4.0 * unit, 4.0 * unit, nodes=60).realise(outputs(1))
-        scoring = Scoring(measure, unit * outputs(1), np.ones(12), np.ones(1))
-        centres = unit * (outputs(1) + 0.2)
-        shapes = [norm.pdf(measure.nodes[:, 0], centres, unit * sd) for sd in (0.5, 1.1)]
-        scores.append([BalancedScore()(scoring, values)[0] for values in shapes])
-    assert np.diff(scores[0]) == pytest.approx(np.diff(scores[1]), abs=1e-9)
-
-
-@EACH_LOSS
-def test_gradients_of_losses_by_differences(loss):
-    measure = measures()["line"]
-    scoring = scoring_on(measure)
-    values = gaussian_values(scoring) - 0.03
-
-    def value(flat):
-        return loss(scoring, flat.reshape(values.shape))[0]
-
-    gradient = loss(scoring, values)[1]
-    expected = numeric_gradient(value, values.ravel(), step=1e-6).reshape(values.shape)
-    np.testing.assert_allclose(gradient, expected, atol=1e-6 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize("name", ["plane", "scattered", "sample"])
-@pytest.mark.parametrize("loss", [LogScore(), CdeLoss()])
-def test_gradients_on_other_measures_by_differences(name, loss):
-    scoring = scoring_on(measures()[name], n=5)
-    values = gaussian_values(scoring) - 0.01
-    value = lambda flat: loss(scoring, flat.reshape(values.shape))[0]  # noqa: E731
-    expected = numeric_gradient(value, values.ravel(), step=1e-6).reshape(values.shape)
-    np.testing.assert_allclose(
-        loss(scoring, values)[1], expected, atol=1e-6 * np.abs(expected).max()
-    )
-
-
-@pytest.mark.parametrize("name", ["plane", "sample"])
-def test_the_crps_needs_one_output_on_a_grid(name):
-    scoring = scoring_on(measures()[name])
-    with pytest.raises(InvalidInputError, match="the CRPS needs one output on a grid: use the log"):
-        CrpsLoss()(scoring, gaussian_values(scoring))
-
-
-# --- the output side
 
 
 @settings(max_examples=20)
@@ -214,7 +49,7 @@ def test_filtered_outputs_are_the_reconstruction(measure, filter, kernel):
     np.testing.assert_allclose(sds, 0.4 * scale_per_length(0.2) * np.array([0.8, 1.3])[:d])
     whole = Reconstruction(measure, side.kernel, 0.2, filter)
     np.testing.assert_allclose(side.embeddings, whole.embed(outputs(d)), rtol=1e-9, atol=1e-12)
-    found = side.reconstruct(side.embeddings)
+    found, _ = side.densities(side.embeddings)
     expected = whole.reconstruct(whole.embed(outputs(d)))
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8 * np.abs(expected).max())
 
@@ -234,11 +69,12 @@ def test_outputs_on_the_nodes_need_no_embeddings(grid, filter, kernel):
     plain, binned = family.at(grid.nodes, lengths, -1.0), family.binned(lengths, -1.0)
     rng = np.random.default_rng(0)
     weights, G = rng.normal(size=(2, 3, grid.n_nodes))
-    expected = plain.reconstruct(weights @ plain.embeddings)
-    found = binned.densities(weights)
+    expected, plain_pullback = plain.densities(weights @ plain.embeddings)
+    found, binned_pullback = binned.densities(weights)
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
-    pulled = plain.pull_parameters(weights.T @ plain.pull_embeddings(G))
-    slopes, ridge_slope = binned.pull(G)
+    back, through_filter = plain_pullback(G)
+    pulled = plain.slopes(through_filter, weights.T @ back)
+    slopes, ridge_slope = binned_pullback(G)
     np.testing.assert_allclose(slopes, pulled[0], rtol=1e-7, atol=1e-8 * np.abs(slopes).max())
     assert ridge_slope == pytest.approx(pulled[1], rel=1e-7, abs=1e-8 * np.abs(slopes).max())
 
@@ -257,14 +93,13 @@ def test_cubic_shares_embed_as_the_outputs_do(grid):
     assert node_shares(grid, inside + 100.0) is None
 
 
-@pytest.mark.parametrize("loss", [LogScore(), CdeLoss()], ids=repr)
 @EACH_GRID
-def test_gradients_of_the_filter_alone(grid, loss):
+def test_gradients_of_the_filter_alone(grid):
     rng = np.random.default_rng(2)
     Y = outputs(grid.dim, 5)
     family = OutputFamily(grid, Gaussian(), np.full(grid.dim, 0.8), Tikhonov())
     weights = rng.dirichlet(np.ones(grid.n_nodes), size=5)
-    objective = FilterLoss(weights, family, Scoring(grid, Y, np.ones(5), family.shape), loss)
+    objective = FilterLoss(weights, family, Scoring(grid, Y, np.ones(5), family.shape), LogScore())
     theta = np.append(np.log(np.full(grid.dim, 0.4)), -1.0)
     assert_gradient(objective, theta, step=1e-6)
 
@@ -280,7 +115,8 @@ def test_beside_another_model_the_score_is_that_of_an_even_mixture(loss):
     objective = FilterLoss(weights, family, scoring, loss)
     theta = np.array([-0.9, -1.0])
     assert_gradient(objective, theta, step=1e-6)
-    density, _ = positive_density(grid, family.binned(theta[:1], theta[1]).densities(weights))
+    values, _ = family.binned(theta[:1], theta[1]).densities(weights)
+    density, _ = positive_density(values, grid.weights)
     expected = -np.mean(np.log(0.5 * scoring.at_outputs(density) + 0.5 * beside))
     if loss == BalancedScore():
         crps = CrpsLoss().of_density(scoring, density)[0]
@@ -293,7 +129,7 @@ def test_beside_another_model_the_score_is_that_of_an_even_mixture(loss):
 @pytest.mark.parametrize(
     ("where", "losses"),
     [
-        ("plane", {LogScore(): 4, CdeLoss(): 4}),
+        ("plane", {LogScore(): 4}),
         ("line", {CrpsLoss(): 4, BalancedScore(): 1}),  # the latter is no mean over rows
     ],
 )
@@ -307,7 +143,7 @@ def test_the_filter_loss_in_parts_is_that_of_all_rows(monkeypatch, n_jobs, where
     for loss, n_parts in losses.items():
         expected = FilterLoss(weights, family, scoring, loss)(theta)
         with monkeypatch.context() as patch:
-            patch.setattr("kcdo.tuning.objective._CACHED_VALUES", 2 * grid.n_nodes)
+            patch.setattr("kcdo.fitting.objectives._CACHED_VALUES", 2 * grid.n_nodes)
             parts = FilterLoss(weights, family, scoring, loss, n_jobs)
             assert len(parts._parts) == n_parts
             found = parts(theta)
@@ -343,9 +179,7 @@ def chain(measure, kernel, filter, loss, leave, seed):
     family = OutputFamily(measure, kernel, np.full(d, 0.8), filter)
 
     def smoother(log_scales, alpha):
-        if leave == "low rank":
-            return NystromSmoother(free, log_scales, alpha, NystromPoints(X, X[:6], weights))
-        return ExactSmoother(free, log_scales, alpha, groups, leave)
+        return exact_smoother(free, log_scales, alpha, groups, leave)
 
     lengths = np.full(family.n_lengths, np.log(0.4))
     theta = np.concatenate([[0.1, 0.3, np.log(0.05)], lengths, [-1.0]])
@@ -354,7 +188,7 @@ def chain(measure, kernel, filter, loss, leave, seed):
 
 
 @EACH_LOSS
-@pytest.mark.parametrize("leave", ["row", "group", "low rank"])
+@pytest.mark.parametrize("leave", ["row", "group"])
 def test_gradients_of_every_loss(loss, leave):
     objective, theta = chain(measures()["line"], Gaussian(), Tikhonov(), loss, leave, 0)
     assert_gradient(objective, theta, step=1e-6)
@@ -401,34 +235,37 @@ def test_held_out_densities_are_those_of_a_refit():
     free, groups = FreeScales(Gaussian(), 2), Groups.of(X)
     family = OutputFamily(measure, Gaussian(), np.ones(1), Tikhonov())
     objective = HeldOutLoss(
-        lambda ls, a: ExactSmoother(free, ls, a, groups, "row"),
+        lambda ls, a: exact_smoother(free, ls, a, groups, "row"),
         family,
         Y,
         np.ones(10),
         LogScore(),
     )
     theta = np.array([0.2, -0.1, np.log(alpha), np.log(0.3), np.log(0.2)])
-    found = objective.densities(theta)
     kernel = free.kernel(theta[:2])
     side = Reconstruction(measure, family.density_kernel(theta[-2], theta[-1]), 0.2, Tikhonov())
+    expected = np.empty((10, 20))
     for i in range(10):
         others = np.arange(10) != i
         A = kernel(X[others]) + 10 * alpha * np.eye(9)
         w = np.linalg.solve(A, kernel(X[others], X[i : i + 1]))[:, 0]
-        expected = side.reconstruct((w @ side.embed(Y[others]))[None])[0]
-        np.testing.assert_allclose(found[i], expected, rtol=1e-5, atol=1e-7)
-    scores = LogScore()(Scoring(measure, Y, np.ones(10), np.ones(1)), found)[0]
-    assert objective(theta)[0] == pytest.approx(scores, rel=1e-10)
+        expected[i] = side.reconstruct((w @ side.embed(Y[others]))[None])[0]
+    scoring = Scoring(measure, Y, np.ones(10), np.ones(1))
+    assert objective(theta)[0] == pytest.approx(LogScore()(scoring, expected)[0], rel=1e-6)
+    density, _ = positive_density(expected, measure.weights)
+    np.testing.assert_allclose(
+        objective.at_outputs(theta), scoring.at_outputs(density), rtol=1e-5, atol=1e-7
+    )
 
 
 def test_some_rows_are_scored_by_given_weights():
     rng = np.random.default_rng(5)
     Y, S = outputs(1, 10), rng.dirichlet(np.ones(10), size=3)
     family = OutputFamily(measures()["line"], Gaussian(), np.ones(1), Tikhonov())
-    smoother = FixedSmoother(S)
+    smoother = fixed_smoother(S)
     few = HeldOutLoss(lambda ls, a: smoother, family, Y, np.ones(3), LogScore(), Y[:3])
     theta = np.array([0.0, np.log(0.4), np.log(0.3)])
-    assert few.densities(theta).shape == (3, 15)
+    assert few.at_outputs(theta).shape == (3,)
     value, gradient = few(theta)
     assert gradient[0] == 0.0
     assert_gradient(few, theta, step=1e-6)

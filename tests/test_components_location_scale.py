@@ -3,14 +3,11 @@
 import numpy as np
 import pytest
 
+from kcdo.components import Effort, LocationParameters, Settings, fit_map, log_squares
+from kcdo.components.location_scale import _believed_share
 from kcdo.kernels import Gaussian, Matern
-from kcdo.location import (
-    LocationParameters,
-    _believed_share,
-    fit_location_scale,
-    log_squares,
-)
-from kcdo.systems import ExactSystem, Groups, NystromRows
+from kcdo.rows import Rows
+from kcdo.systems import ExactRows, Groups, WhitenedSums
 
 KERNEL = Matern((1.0, 2.0), smoothness=2.5)
 NOISE = 0.15
@@ -28,14 +25,15 @@ def data(n=40, seed=0, repeats=False):
     return X, Y
 
 
-def fit(X, Y, weights=None, parameters=None, floor=0.0, system=None):
+def fit(X, Y, weights=None, parameters=None, floor=0.0, system=None, effort=None):
     weights = np.ones(len(X)) if weights is None else weights
     parameters = parameters or LocationParameters(KERNEL, NOISE)
     if system is None:
         alpha = parameters.noise / weights.sum()
-        system = ExactSystem(parameters.kernel, Groups.of(X, weights), alpha)
+        system = ExactRows(parameters.kernel, Groups.of(X, weights)).factor(alpha)
+    settings = Settings(effort=effort or Effort())
     floors = np.full(Y.shape[1], floor)
-    return fit_location_scale(parameters, system, (X, Y, weights), floors, seed=0)
+    return fit_map(parameters, system, Rows(X, Y, weights), floors, settings)
 
 
 def refitted(X, Y, i):
@@ -110,7 +108,7 @@ def test_the_scale_follows_noise_that_varies():
 
 def test_varying_noise_is_held_out_too(monkeypatch):
     """The factor of a row's noise is regressed on the other rows."""
-    monkeypatch.setattr("kcdo.location._SHARES", (1.0,))
+    monkeypatch.setattr("kcdo.components.location_scale._SHARES", (1.0,))
     X, Y = data(30)
     kernel, noise = Gaussian((1.0, 1.5)), 0.7
     even_model, even = fit(X, Y)
@@ -176,20 +174,19 @@ def test_counts_are_repeated_rows():
 
 def test_a_low_rank_location():
     X, Y = data()
-    low_rank = NystromRows(KERNEL, X, X, np.ones(40), NOISE / 40)
+    low_rank = WhitenedSums.of_rows(KERNEL, X, X, np.ones(40)).factor(NOISE / 40)
     one, exact = fit(X, Y, system=low_rank), fit(X, Y)
     for found, expected in zip(one[0](X), exact[0](X), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(one[1].values, exact[1].values, rtol=1e-4, atol=1e-6)
 
 
-def test_of_many_rows_variances_and_noise_come_from_some(monkeypatch):
+def test_of_many_rows_variances_and_noise_come_from_some():
     X, Y = data(200)
     parameters = LocationParameters(KERNEL, NOISE, Gaussian((2.0, 2.0)), 1.0)
     whole, residuals = fit(X, Y, parameters=parameters)
-    monkeypatch.setattr("kcdo.location.SPREAD_ROWS", 120)
-    monkeypatch.setattr("kcdo.location.NOISE_ROWS", 120)
-    part, fewer = fit(X, Y, parameters=parameters)
+    some = Effort(spread_rows=120, noise_rows=120)
+    part, fewer = fit(X, Y, parameters=parameters, effort=some)
     assert part.spread.centres.n_centres == part.log_noise.centres.n_centres == 120
     np.testing.assert_allclose(part(X)[0], whole(X)[0])
     assert np.median(part(X)[1] / whole(X)[1]) == pytest.approx(1.0, abs=0.1)

@@ -1,0 +1,111 @@
+"""Values with a probability of their own: caps, zeros, outputs that take few values.
+
+An atom a of probability q is held as the uniform density q/w on [a - w/2, a + w/2]: density,
+distribution function, quantiles, draws and moments agree, and the density integrates to 1.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.arrays import Array
+from kcdo.components.smoothed import Bandwidths, Likeness, RowTable, SmoothedRows
+from kcdo.consistency import need, shape
+
+_FEW_VALUES = 25  # up to which every value is an atom
+_ROWS_PER_VALUE = 5
+_LEAST_SHARE, _LEAST_ROWS = 0.01, 8
+_STANDS_OUT = 8.0  # times as often as a value usually comes
+_GAP_SHARE = 0.1  # width of an atom, of the gap between values that are all atoms
+_RANGE_SHARE = 1.0 / 150.0  # of the range, where atoms stand among other values
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """Values that come again and again, and how wide each is drawn."""
+
+    places: Array  # (A,), increasing
+    width: float
+    every_value: bool  # whether outputs take no others
+
+    def __post_init__(self) -> None:
+        shape(self.places, None)
+        increase = len(self.places) > 0 and np.all(np.diff(self.places) > 0)
+        need(increase and self.width > 0, "atoms that do not increase, or have no width")
+
+    @classmethod
+    def of(cls, y: Array) -> "Atoms | None":
+        """Look for atoms among outputs (N,); None where no value stands out."""
+        values, counts = np.unique(y, return_counts=True)
+        if len(values) < 2:
+            return None
+        if len(values) <= _FEW_VALUES and len(y) >= _ROWS_PER_VALUE * len(values):
+            return cls(values, _GAP_SHARE * float(np.diff(values).min()), True)
+        least = max(_LEAST_ROWS, _LEAST_SHARE * len(y), _STANDS_OUT * float(np.median(counts)))
+        places = values[counts >= least]
+        if not len(places):
+            return None
+        low, high = np.quantile(y, [0.001, 0.999])
+        width = _RANGE_SHARE * float(high - low)
+        if len(places) > 1:
+            width = min(width, 0.9 * float(np.diff(places).min()))
+        return cls(places, width, False) if width > 0 else None
+
+    def labels(self, y: Array) -> NDArray[np.integer]:
+        """Return which atom each output is, (N,); their number for none."""
+        nearest = np.searchsorted(0.5 * (self.places[1:] + self.places[:-1]), y)
+        return np.where(self.places[nearest] == y, nearest, len(self.places))
+
+
+@dataclass(frozen=True, eq=False)
+class AtomShares:
+    """x ↦ probabilities of the atoms, by smoothing which rows are which."""
+
+    atoms: Atoms
+    rows: SmoothedRows  # all rows
+    labels: NDArray[np.integer]  # (N,)
+    bandwidths: tuple[Bandwidths, ...]
+    shares: Array  # of the bandwidths, of sum 1
+
+    def __post_init__(self) -> None:
+        shape(self.labels, len(self.rows.table))
+        shape(self.shares, len(self.bandwidths))
+        inside = (self.labels >= 0) & (self.labels <= len(self.atoms.places))
+        need(np.all(inside) and np.all(self.shares >= 0), "labels or shares of atoms")
+
+    def predict(self, X: NDArray) -> Array:
+        """Return the probability of each atom at inputs (Q, p), (Q, A)."""
+        return self._of_likeness(self.rows.likeness(X))
+
+    def held_out(self, rows: NDArray[np.integer]) -> Array:
+        """Return the probability of each atom at some training rows without themselves, (n, A)."""
+        return self._of_likeness(self.rows.table.likeness_left_out(rows, self.rows.n_jobs))
+
+    def _of_likeness(self, likeness: Likeness) -> Array:
+        table, n_atoms = self.rows.table, len(self.atoms.places)
+        total = np.zeros((len(likeness), n_atoms + 1))
+        for bandwidths, share in zip(self.bandwidths, self.shares, strict=True):
+            total += share * class_shares(table, likeness, bandwidths, self.labels, n_atoms)
+        prior = np.bincount(self.labels, table.weights, n_atoms + 1)
+        few = 1.0 / (prior.sum() + 1.0)
+        prior[n_atoms] += few  # some output may be like none so far
+        total = (1.0 - few) * total + few * prior / prior.sum()
+        return total[:, :n_atoms]
+
+
+def class_shares(
+    table: RowTable,
+    likeness: Likeness,
+    bandwidths: Bandwidths,
+    labels: NDArray[np.integer],
+    n_atoms: int,
+) -> Array:
+    """Return the share of each label among the rows that are like queries, (Q, A + 1)."""
+    weights = table.shares(likeness, bandwidths)
+    found = labels[likeness.places(bandwidths)]
+    row = np.arange(len(weights))[:, None] * (n_atoms + 1)
+    size = len(weights) * (n_atoms + 1)
+    flat: Array = np.zeros(size)
+    flat += np.bincount((row + found).ravel(), weights.ravel(), size)
+    return flat.reshape(len(weights), n_atoms + 1)

@@ -1,0 +1,517 @@
+"""Densities by smoothing: near rows, weighted by how alike their inputs and their predictions are.
+
+A regression gives each row a held-out location m_i and scale s_i. A query x with m(x) and s(x) is
+like row j as far as the learnt metric and the two numbers say,
+
+    log w_j = -½ ((m(x) - m_j) / (b_m s(x)))² - d(x, x_j) / (b_d d_20(x)) - ½ (log s(x)/s_j / b_s)²,
+
+and its density is Σ_j w_j of bumps about the residuals of these rows, moved and stretched to m(x)
+and s(x), or about their outputs as they are. Many bandwidths are mixed, weighed by held-out rows:
+all weights are positive, so that nothing has to be projected.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from kcdo.arrays import Array
+from kcdo.components.location_scale import Regression
+from kcdo.components.settings import Settings
+from kcdo.consistency import need, shape
+from kcdo.distributions import AffineBatch, Batch, GridLayout, MixtureBatch, NodeBatch
+from kcdo.kernels import FeatureMap, Kernel, metric_coordinates, weighted_median
+from kcdo.measures import Grid
+from kcdo.rows import Rows
+from kcdo.systems import ExactRows, Finder, Groups, NearestRows, NearestSystem, Queries
+
+About = Literal["residual", "output"]
+EVERY = np.inf  # a bandwidth that does not tell rows apart
+
+_NEAR = 20  # the near row whose distance is the unit of distances
+_LARGEST_SQUARE = 25.0  # of standardised residuals: outliers do not widen their neighbours
+_PRIOR_ROWS = 4.0  # that say the noise does not vary
+_RESIDUAL_NODES, _RESIDUAL_REACH = 320, 8.0
+_OUTPUT_NODES = 640
+_OUTPUT_REACH = (-6.0, 6.0)  # outputs are about standardised
+_ROWS_AT_A_TIME = 1024
+_LEAST_SIGNAL = 1e-200
+
+
+@dataclass(frozen=True)
+class Bandwidths:
+    """How alike rows must be to count; ``EVERY`` is no condition."""
+
+    location: float  # b_m
+    distance: float  # b_d
+    scale: float  # b_s
+
+    def __post_init__(self) -> None:
+        need(min(self.location, self.distance, self.scale) > 0, "bandwidths that are not positive")
+
+
+@dataclass(frozen=True)
+class Smoother:
+    """One way to smooth: which rows count, about what their bumps are, and how wide these are."""
+
+    bandwidths: Bandwidths
+    about: About
+    width: float
+
+
+@dataclass(frozen=True, eq=False)
+class Likeness:
+    """Near rows of some queries, by distance and by location, with what tells them apart."""
+
+    location: Array  # (Q,) of the queries
+    scale: Array  # (Q,)
+    near: NDArray[np.integer]  # (Q, K) rows near by distance
+    distance: Array  # (Q, K), in units of that of the 20th
+    alike: NDArray[np.integer]  # (Q, K) rows of near locations
+
+    def places(self, bandwidths: Bandwidths) -> NDArray[np.integer]:
+        """Return the rows among which these bandwidths choose."""
+        return self.alike if bandwidths.distance == EVERY else self.near
+
+    def take(self, rows: slice) -> "Likeness":
+        """Return those of some queries."""
+        return Likeness(*(values[rows] for values in vars(self).values()))
+
+    def __len__(self) -> int:
+        return len(self.location)
+
+
+@dataclass(frozen=True, eq=False)
+class RowTable:
+    """Training rows as their neighbours see them."""
+
+    coordinates: Array  # (N, F) in the learnt metric
+    location: Array  # (N,) held-out
+    log_scale: Array  # (N,)
+    residual: Array  # (N,) standardised
+    output: Array  # (N,)
+    weights: Array  # (N,)
+    neighbours: int
+
+    def __post_init__(self) -> None:
+        n = len(self.location)
+        shape(self.coordinates, n, None)
+        for values in (self.location, self.log_scale, self.residual, self.output, self.weights):
+            shape(values, n)
+        need(n >= 2 and self.neighbours >= 1, "rows without neighbours")
+        need(np.all(self.weights > 0), "weights that are not positive")
+
+    def __len__(self) -> int:
+        return len(self.location)
+
+    @cached_property
+    def _finder(self) -> Finder:
+        return Finder(self.coordinates)
+
+    @cached_property
+    def _order(self) -> NDArray[np.integer]:
+        return np.argsort(self.location, kind="stable")
+
+    def __getstate__(self) -> dict[str, object]:
+        found_again = ("_finder", "_order")
+        return {name: value for name, value in vars(self).items() if name not in found_again}
+
+    def likeness(
+        self, coordinates: Array, location: Array, scale: Array, n_jobs: int | None
+    ) -> Likeness:
+        """Find the rows that are like queries."""
+        k = min(self.neighbours, len(self))
+        near = self._finder.nearest(coordinates, k, n_jobs)
+        return self._likeness(coordinates, location, scale, near, self._alike(location, k))
+
+    def likeness_left_out(self, rows: NDArray[np.integer], n_jobs: int | None) -> Likeness:
+        """Find the rows that are like some of them, but for each itself."""
+        k = min(self.neighbours, len(self) - 1)
+        near = self._finder.nearest_others(rows, k, n_jobs)
+        alike = _without(self._alike(self.location[rows], k + 1), rows)
+        location, scale = self.location[rows], np.exp(self.log_scale[rows])
+        return self._likeness(self.coordinates[rows], location, scale, near, alike)
+
+    def _likeness(
+        self, coordinates: Array, location: Array, scale: Array, near: NDArray, alike: NDArray
+    ) -> Likeness:
+        distance = np.empty(near.shape)
+        for start in range(0, len(near), 256):  # never all differences at once
+            part = slice(start, start + 256)
+            gaps = self.coordinates[near[part]] - coordinates[part, None]
+            distance[part] = np.sqrt(np.einsum("qkf,qkf->qk", gaps, gaps))
+        unit = distance[:, min(_NEAR, near.shape[1]) - 1, None]
+        return Likeness(location, scale, near, distance / np.maximum(unit, 1e-12), alike)
+
+    def _alike(self, location: Array, k: int) -> NDArray[np.integer]:
+        """Return the k rows about the place of each location among all, (Q, k)."""
+        ordered = self.location[self._order]
+        first = np.searchsorted(ordered, location) - k // 2
+        first = np.clip(first, 0, len(self) - k)
+        return self._order[first[:, None] + np.arange(k)]
+
+    def log_likeness(self, likeness: Likeness, bandwidths: Bandwidths) -> Array:
+        """Return log w of the rows that bandwidths choose among, (Q, K), 0 for the likest."""
+        places = likeness.places(bandwidths)
+        logs = np.log(self.weights[places])
+        if bandwidths.location != EVERY:
+            unit = bandwidths.location * likeness.scale[:, None]
+            logs -= 0.5 * ((likeness.location[:, None] - self.location[places]) / unit) ** 2
+        if bandwidths.distance != EVERY:
+            logs -= likeness.distance / bandwidths.distance
+        if bandwidths.scale != EVERY:
+            gap = np.log(likeness.scale)[:, None] - self.log_scale[places]
+            logs -= 0.5 * (gap / bandwidths.scale) ** 2
+        return logs - logs.max(axis=1, keepdims=True)
+
+    def shares(self, likeness: Likeness, bandwidths: Bandwidths) -> Array:
+        """Return the weights w, which sum to 1, of the rows that bandwidths choose among."""
+        w = np.exp(self.log_likeness(likeness, bandwidths))
+        return w / w.sum(axis=1, keepdims=True)
+
+
+def _without(places: NDArray[np.integer], rows: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Return (Q, k) of places (Q, k + 1) without the row itself, or without the last."""
+    itself = places == rows[:, None]
+    itself[~itself.any(axis=1), -1] = True
+    return places[~itself].reshape(len(rows), -1)
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothedParameters:
+    """Parameters of location, scale and smoothers: enough to fit them to any rows.
+
+    Parameters
+    ----------
+    scores : bool
+        Whether inputs count by their ranks too; None: inputs as they are.
+    kernel : Kernel
+        Of the location, on features of the inputs.
+    noise : float
+        Noise ratio of the location.
+    smoothers : tuple of Smoother
+    shares : (S,)
+        Weights of the smoothers, of sum 1.
+    spread : Bandwidths
+        Of the noise that varies with x.
+    """
+
+    scores: bool | None
+    kernel: Kernel
+    noise: float
+    smoothers: tuple[Smoother, ...]
+    shares: Array
+    spread: Bandwidths | None = None
+
+    names = ("smoothed",)
+    dim = 1
+
+    def __post_init__(self) -> None:
+        shape(self.shares, len(self.smoothers))
+        need(self.noise > 0 and np.all(self.shares >= 0), "noise or shares that are negative")
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernel of the inputs; one of their features is checked with them."""
+        return (self.kernel,) if self.scores is None else ()
+
+    def fit(self, rows: Rows, settings: Settings) -> "SmoothedRows":
+        """Return the component of these rows."""
+        return self.smoothing(self.located(rows, settings))
+
+    def located(self, rows: Rows, settings: Settings) -> "SmoothedRows":
+        """Return rows with their locations and scales, not smoothed yet."""
+        fitted = SmoothedRows.located(self.scores, self.kernel, self.noise, rows, settings)
+        return fitted.with_spread(self.spread)
+
+    def smoothing(self, located: "SmoothedRows") -> "SmoothedRows":
+        """Return located rows with their smoothers."""
+        return located.with_smoothers(self.smoothers, self.shares)
+
+
+@dataclass(frozen=True, eq=False)
+class Location:
+    """Features ↦ location and predictive variance, by a regression on all rows or on near ones."""
+
+    near: NearestSystem  # of the features of all rows
+    targets: Array  # (N, 1), centred
+    offset: float
+    regression: Regression | None  # where rows are few enough for one system
+    signal: float
+
+    def __post_init__(self) -> None:
+        shape(self.targets, self.near.n_centres, 1)
+        need(self.signal > 0, "a variance that is not positive")
+
+    @classmethod
+    def fit(
+        cls, kernel: Kernel, noise: float, X: Array, rows: Rows, settings: Settings
+    ) -> tuple["Location", Array, Array]:
+        """Return the model, and held-out locations and variances of all rows."""
+        offset = float(np.average(rows.Y[:, 0], weights=rows.weights))
+        targets, alpha, n_jobs = rows.Y - offset, noise / rows.total, settings.n_jobs
+        near = NearestRows(kernel, X, rows.weights, n_jobs=n_jobs).factor(alpha)
+        every, regression = np.arange(len(rows)), None
+        ratio = near.variance_left_out(every)
+        if len(rows) <= settings.effort.exact_rows:
+            system = ExactRows(kernel, Groups.of(X, rows.weights), n_jobs=n_jobs).factor(alpha)
+            held_out = system.held_out(targets)
+            coefficients = system.coefficients(targets)
+            regression = Regression(system.without_factor(), coefficients, np.zeros(1))
+        else:
+            held_out = near.held_out(targets, every)
+        errors = targets[:, 0] - held_out[:, 0]
+        squares = errors**2 / ratio
+        cut = _LARGEST_SQUARE * weighted_median(squares, rows.weights) / 0.455
+        signal = float(np.average(np.minimum(squares, cut), weights=rows.weights))
+        made = cls(near, targets, offset, regression, max(signal, _LEAST_SIGNAL))
+        return made, offset + held_out[:, 0], made.signal * ratio
+
+    def __call__(self, X: Array) -> tuple[Array, Array]:
+        """Return location and variance at features of inputs, (Q,) each."""
+        weights, ratio = self.near.weights_and_variance(X)
+        centred = weights @ self.targets if self.regression is None else self.regression(X)
+        return self.offset + centred[:, 0], self.signal * ratio
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothedRows:
+    """Densities of near rows: bumps about residuals, moved to the location, or about outputs."""
+
+    features: FeatureMap
+    kernel: Kernel
+    location: Location
+    table: RowTable
+    squares: Array  # (N,): standardised residuals, squared, before noise varies
+    spread: Bandwidths | None = None  # of the noise that varies with x
+    smoothers: tuple[Smoother, ...] = ()
+    shares: Array | None = None
+    n_jobs: int | None = None
+
+    names = ("smoothed",)
+    linear = False
+    exact_held_out = True
+    dim = 1
+
+    def __post_init__(self) -> None:
+        shape(self.squares, len(self.table))
+        shape(self.table.coordinates, None, None)
+        if self.shares is not None:
+            shape(self.shares, len(self.smoothers))
+            need(self.shares.sum() > 0 and np.all(self.shares >= 0), "shares of smoothers")
+        need(all(smoother.width > 0 for smoother in self.smoothers), "widths of smoothers")
+
+    @classmethod
+    def located(
+        cls, scores: bool | None, kernel: Kernel, noise: float, rows: Rows, settings: Settings
+    ) -> "SmoothedRows":
+        """Fit the location, with noise that does not vary."""
+        features = FeatureMap(()) if scores is None else FeatureMap.of(rows.X, scores=scores)
+        X = features(rows.X)
+        location, held_out, variance = Location.fit(kernel, noise, X, rows, settings)
+        residual = (rows.Y[:, 0] - held_out) / np.sqrt(variance)
+        table = RowTable(
+            metric_coordinates(kernel, X),
+            held_out,
+            0.5 * np.log(variance),
+            residual,
+            rows.Y[:, 0].copy(),
+            rows.weights,
+            settings.effort.alike_rows,
+        )
+        squares = np.minimum(residual**2, _LARGEST_SQUARE)
+        return cls(features, kernel, location, table, squares, n_jobs=settings.n_jobs)
+
+    @property
+    def n_inputs(self) -> int | None:
+        """Number of columns of the inputs; None: they are not looked at before a query comes."""
+        return None
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the table."""
+        return sum(
+            values.nbytes for values in vars(self.table).values() if hasattr(values, "nbytes")
+        )
+
+    def width(self, queries: Queries) -> int:
+        """Return the numbers held for each query."""
+        return 8 * self.table.neighbours + _RESIDUAL_NODES + _OUTPUT_NODES
+
+    # --- noise that varies with x
+
+    def normal_loss(self) -> float:
+        """Return the held-out normal log score of all rows, in nats per row, up to a constant."""
+        table = self.table
+        scores = table.log_scale + 0.5 * np.minimum(table.residual**2, _LARGEST_SQUARE)
+        return float(np.average(scores, weights=table.weights))
+
+    def spread_loss(self, bandwidths: Bandwidths, rows: NDArray[np.integer]) -> float:
+        """Return the held-out normal log score of some rows when noise varies so."""
+        likeness = self.table.likeness_left_out(rows, self.n_jobs)
+        factor, squares = self._noise_factor(likeness, bandwidths), self.squares[rows]
+        scores = 0.5 * np.log(factor) + 0.5 * squares / factor
+        return float(np.average(scores, weights=self.table.weights[rows]))
+
+    def with_spread(self, bandwidths: Bandwidths | None) -> "SmoothedRows":
+        """Return the component with noise that varies, by which residuals are standardised."""
+        if bandwidths is None:
+            return self
+        factor = np.concatenate(
+            [
+                self._noise_factor(self.table.likeness_left_out(part, self.n_jobs), bandwidths)
+                for part in _parts(len(self.table))
+            ]
+        )
+        table = replace(
+            self.table,
+            log_scale=self.table.log_scale + 0.5 * np.log(factor),
+            residual=self.table.residual / np.sqrt(factor),
+        )
+        return replace(self, table=table, spread=bandwidths)
+
+    def _noise_factor(self, likeness: Likeness, bandwidths: Bandwidths) -> Array:
+        """Return what the variance of each query is multiplied by, (Q,)."""
+        w = np.exp(self.table.log_likeness(likeness, bandwidths))
+        squares = self.squares[likeness.places(bandwidths)]
+        return (np.einsum("qk,qk->q", w, squares) + _PRIOR_ROWS) / (w.sum(axis=1) + _PRIOR_ROWS)
+
+    # --- smoothers
+
+    def with_smoothers(self, smoothers: Sequence[Smoother], shares: Array) -> "SmoothedRows":
+        """Return the component with smoothers, whose shares sum to 1."""
+        return replace(self, smoothers=tuple(smoothers), shares=shares)
+
+    def smoother_densities(self, smoothers: Sequence[Smoother], rows: NDArray[np.integer]) -> Array:
+        """Return the held-out density of each smoother at the outputs of some rows, (n, S)."""
+        parts = [self._densities(smoothers, rows[part]) for part in _parts(len(rows))]
+        return np.concatenate(parts)
+
+    def _densities(self, smoothers: Sequence[Smoother], rows: NDArray[np.integer]) -> Array:
+        table, likeness = self.table, self.table.likeness_left_out(rows, self.n_jobs)
+        shares = {
+            bandwidths: table.shares(likeness, bandwidths)
+            for bandwidths in {smoother.bandwidths for smoother in smoothers}
+        }
+        found = np.empty((len(rows), len(smoothers)))
+        for column, smoother in enumerate(smoothers):
+            about_residual = smoother.about == "residual"
+            values = table.residual if about_residual else table.output
+            places = likeness.places(smoother.bandwidths)
+            gaps = (values[rows, None] - values[places]) / smoother.width
+            bumps = np.exp(-0.5 * gaps**2) / (smoother.width * np.sqrt(2.0 * np.pi))
+            density = np.einsum("qk,qk->q", shares[smoother.bandwidths], bumps)
+            found[:, column] = density / likeness.scale if about_residual else density
+        return found
+
+    # --- predictions
+
+    def predict(self, queries: Queries) -> dict[str, Batch]:
+        """Return the distributions at points, by name."""
+        assert isinstance(queries, np.ndarray), "uncertain inputs are asked at points"
+        return self._distributions(self.likeness(queries))
+
+    def likeness(self, queries: NDArray) -> Likeness:
+        """Return the rows that are like queries, with location and scale of these."""
+        X = self.features(queries)
+        location, variance = self.location(X)
+        coordinates, scale = metric_coordinates(self.kernel, X), np.sqrt(variance)
+        likeness = self.table.likeness(coordinates, location, scale, self.n_jobs)
+        if self.spread is None:
+            return likeness
+        factor = self._noise_factor(likeness, self.spread)
+        return replace(likeness, scale=scale * np.sqrt(factor))
+
+    def held_out(self, rows: NDArray[np.integer]) -> dict[str, Batch]:
+        """Return the distributions of some training rows without themselves, by name."""
+        return self._distributions(self.table.likeness_left_out(rows, self.n_jobs))
+
+    def location_and_scale(self, rows: NDArray[np.integer]) -> tuple[Array, Array]:
+        """Return held-out location and scale of some training rows, (n, 1) each."""
+        table = self.table
+        return table.location[rows, None], np.exp(table.log_scale[rows, None])
+
+    def without_training(self) -> "SmoothedRows":
+        """Return itself: predictions need every row."""
+        return self
+
+    def _distributions(self, likeness: Likeness) -> dict[str, Batch]:
+        location, scale = likeness.location[:, None], likeness.scale[:, None]
+        parts: list[Batch] = []
+        shares: list[float] = []
+        for about, grid in (("residual", self._residual_grid), ("output", self._output_grid)):
+            masses, share = self._masses(likeness, about, grid)
+            if share > 0:
+                nodes = NodeBatch(GridLayout(grid), masses / share)
+                parts.append(AffineBatch(nodes, location, scale) if about == "residual" else nodes)
+                shares.append(share)
+        return {"smoothed": MixtureBatch(parts, np.array(shares) / sum(shares))}
+
+    def _masses(self, likeness: Likeness, about: str, grid: Grid) -> tuple[Array, float]:
+        """Return masses of nodes (Q, M), where rows are counted and smoothed, and their sum."""
+        assert self.shares is not None, "no smoothers were chosen"
+        chosen = [
+            (smoother, share)
+            for smoother, share in zip(self.smoothers, self.shares, strict=True)
+            if smoother.about == about and share > 0
+        ]
+        values = self.table.residual if about == "residual" else self.table.output
+        nodes = grid.axes[0]
+        place = np.clip((values - nodes[0]) / grid.spacing[0], 0.0, len(nodes) - 1.0)
+        total = np.zeros((len(likeness), len(nodes)))
+        for width in sorted({smoother.width for smoother, _ in chosen}):
+            counted = np.zeros_like(total)
+            for smoother, share in chosen:
+                if smoother.width == width:
+                    w = share * self.table.shares(likeness, smoother.bandwidths)
+                    places = likeness.places(smoother.bandwidths)
+                    counted += _counted(w, place[places], len(nodes))
+            total += counted @ _bumps(grid, width)
+        return total, float(sum(share for _, share in chosen))
+
+    @cached_property
+    def _residual_grid(self) -> Grid:
+        reach = np.array([_RESIDUAL_REACH])
+        return Grid(-reach, reach, (_RESIDUAL_NODES,))
+
+    @cached_property
+    def _output_grid(self) -> Grid:
+        widest = max((s.width for s in self.smoothers if s.about == "output"), default=0.1)
+        ends = np.clip([self.table.output.min(), self.table.output.max()], *_OUTPUT_REACH)
+        lower, upper = ends[0] - 4.0 * widest, ends[1] + 4.0 * widest
+        return Grid(np.array([lower]), np.array([upper]), (_OUTPUT_NODES,))
+
+    def __getstate__(self) -> dict[str, object]:
+        found_again = ("_residual_grid", "_output_grid")
+        return {name: value for name, value in vars(self).items() if name not in found_again}
+
+
+def _parts(n: int) -> list[NDArray[np.integer]]:
+    return [np.arange(s, min(s + _ROWS_AT_A_TIME, n)) for s in range(0, n, _ROWS_AT_A_TIME)]
+
+
+def _counted(weights: Array, places: Array, n_nodes: int) -> Array:
+    """Return weights (Q, K) of places between nodes as weights of the nodes, (Q, n_nodes)."""
+    first = np.minimum(places.astype(np.intp), n_nodes - 2)
+    upper = places - first
+    row = np.arange(len(weights))[:, None] * n_nodes
+    size = len(weights) * n_nodes
+    flat: Array = np.zeros(size)
+    flat += np.bincount((row + first).ravel(), (weights * (1.0 - upper)).ravel(), size)
+    flat += np.bincount((row + first + 1).ravel(), (weights * upper).ravel(), size)
+    return flat.reshape(len(weights), n_nodes)
+
+
+def _bumps(grid: Grid, width: float) -> Array:
+    """Return the probability that a normal bump about each node gives to each cell, (M, M)."""
+    nodes, half = grid.axes[0], 0.5 * grid.spacing[0]
+    edges = np.concatenate([nodes - half, nodes[-1:] + half])
+    # linear counting and linear interpolation blur by a third of a squared spacing
+    sd = np.sqrt(max(width**2 - grid.spacing[0] ** 2 / 3.0, (0.3 * width) ** 2))
+    level = ndtr((edges - nodes[:, None]) / sd)
+    masses = np.diff(level, axis=1)
+    return masses / masses.sum(axis=1, keepdims=True)

@@ -1,0 +1,273 @@
+"""Local learning: scales and noise by rows that are predicted from their near rows among all.
+
+A leave-one-out pseudo-likelihood (docs/theory.md): judged row i with its k nearest rows n(i) of
+other inputs has, for targets centred and k(x, x) = 1,
+
+    r_i = y_i - k_iᵀ(K_n + λI)⁻¹ y_n ,   v_i = 1 + λ - k_iᵀ(K_n + λI)⁻¹ k_i
+    loss = ½ log mean(r_i² / v_i) + ½ mean log v_i          (amplitude profiled out)
+
+Every row is held out, and the cost does not depend on the number of rows but for the search for
+neighbours: one principle from 20 rows to 10⁷.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.arrays import Array
+from kcdo.components import Settings
+from kcdo.fitting.search import minimise
+from kcdo.kernels import FreeScales, Kernel, Radial, metric_coordinates, with_median_scales
+from kcdo.parallel import ordered_map
+from kcdo.rows import sampled
+from kcdo.systems import Finder
+
+_LEAST_VARIANCE = 1e-12
+_BLOCK_NUMBERS = 1 << 21  # of one array of kernel values
+LOG_NOISE_RANGE = (-16.0, 3.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbourhoods:
+    """Judged rows, each with its near rows, which stay the same while scales move."""
+
+    rows: NDArray[np.integer]  # (J,)
+    places: NDArray[np.integer]  # (J, k): their near rows
+
+    @classmethod
+    def of(
+        cls, coordinates: Array, rows: NDArray[np.integer], k: int, n_jobs: int | None = None
+    ) -> "Neighbourhoods":
+        """Find the rows nearest to some of them, in coordinates scaled by a kernel."""
+        return cls(rows, Finder(coordinates).nearest_distinct(rows, k, n_jobs))
+
+    def blocks(self, columns: int) -> list["Neighbourhoods"]:
+        """Return the neighbourhoods a few at a time: arrays of all pairs are large."""
+        k = self.places.shape[1]
+        step = max(1, _BLOCK_NUMBERS // (k * k * max(columns, 1)))
+        step = min(step, -(-len(self.rows) // 2))  # something for a second thread
+        starts = range(0, len(self.rows), step)
+        return [Neighbourhoods(self.rows[s : s + step], self.places[s : s + step]) for s in starts]
+
+
+@dataclass(frozen=True, eq=False)
+class LocalLoss:
+    """The loss of judged rows as a function of (log scales, log λ), with its gradient.
+
+    Parameters
+    ----------
+    scales : FreeScales
+        Open scales of a stationary kernel with k(x, x) = 1.
+    X : (N, p)
+        Inputs.
+    targets : (N, T)
+        Centred targets; their losses are averaged, each with an amplitude of its own.
+    neighbourhoods : Neighbourhoods
+        Judged rows and their near rows.
+    middle : (S,)
+        Log scales at which a column begins to count.
+    price : float
+        Of log(1 + (middle / s)²) for each scale s, in nats for all judged rows: few rows with many
+        columns would fit chance.
+    """
+
+    scales: FreeScales
+    X: Array
+    targets: Array
+    neighbourhoods: Neighbourhoods
+    middle: Array
+    price: float = 2.0
+    n_jobs: int | None = None
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """Return the loss and its gradient."""
+        log_scales, ridge = theta[:-1], float(np.exp(theta[-1]))
+        solved = list(
+            ordered_map(lambda block: block.solved(log_scales, ridge), self._blocks, self.n_jobs)
+        )
+        r = np.concatenate([each.r for each in solved])  # (J, T)
+        v = np.maximum(np.concatenate([each.v for each in solved]), _LEAST_VARIANCE)
+        n, n_targets = r.shape
+        variance = np.mean(r * r / v[:, None], axis=0)
+        value = 0.5 * float(np.mean(np.log(variance))) + 0.5 * float(np.mean(np.log(v)))
+        r_slope = r / (v[:, None] * variance) / (n * n_targets)
+        v_slope = 0.5 / (n * v) - 0.5 * np.sum(r * r_slope, axis=1) / v
+        starts = np.cumsum([0, *(len(each.v) for each in solved)])
+        pulled = ordered_map(
+            lambda i: solved[i].pullback(
+                r_slope[starts[i] : starts[i + 1]], v_slope[starts[i] : starts[i + 1]]
+            ),
+            range(len(solved)),
+            self.n_jobs,
+        )
+        gradient = sum(pulled, np.zeros(len(theta)))
+        # each column that counts costs: half-Cauchy about no effect, so that long scales are free
+        ratio = np.exp(2.0 * (self.middle - log_scales))
+        gradient[:-1] -= 2.0 * self.price / n * ratio / (1.0 + ratio)
+        return value + self.price / n * float(np.sum(np.log1p(ratio))), gradient
+
+    @cached_property
+    def _blocks(self) -> list["_Block"]:
+        blocks = self.neighbourhoods.blocks(self.X.shape[1])
+        return [_Block.of(self.scales, self.X, self.targets, block) for block in blocks]
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Pairs of rows of some neighbourhoods: kernel values from differences of inputs."""
+
+    gram: Callable[[Array], tuple[Array, Callable[[Array], Array]]]  # log scales -> k, pullback
+    targets: Array  # (J, k + 1, T), the judged row first
+    pairs: tuple[NDArray[np.integer], NDArray[np.integer]]
+
+    @classmethod
+    def of(cls, scales: FreeScales, X: Array, targets: Array, hoods: Neighbourhoods) -> "_Block":
+        """Take the differences of all pairs of rows in each neighbourhood."""
+        members = np.concatenate([hoods.rows[:, None], hoods.places], axis=1)
+        i, j = np.tril_indices(members.shape[1], -1)
+        differences = (X[members[:, i]] - X[members[:, j]]).reshape(-1, X.shape[1])
+        return cls(_gram_of(scales, differences), targets[members], (i, j))
+
+    def solved(self, log_scales: Array, ridge: float) -> "_Solved":
+        """Solve the system of each neighbourhood without its judged row."""
+        n, size, _ = self.targets.shape
+        i, j = self.pairs
+        values, pullback = self.gram(log_scales)
+        matrix = np.ones((n, size, size))
+        matrix[:, i, j] = matrix[:, j, i] = values.reshape(n, -1)
+        inner = matrix[:, 1:, 1:].copy()
+        np.einsum("qii->qi", inner)[:] += ridge + 1e-10
+        own, near = matrix[:, 1:, 0], self.targets[:, 1:]
+        found = np.linalg.solve(inner, np.concatenate([own[:, :, None], near], axis=2))
+        w, a = found[:, :, 0], found[:, :, 1:]
+        r = self.targets[:, 0] - np.einsum("qk,qkt->qt", w, near)
+        v = 1.0 + ridge - np.einsum("qk,qk->q", w, own)
+        return _Solved(r, v, w, a, ridge, self.pairs, pullback)
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """Held-out errors r and variance ratios v of some judged rows, and how they move."""
+
+    r: Array
+    v: Array
+    w: Array  # (J, k) weights of the near rows
+    a: Array  # (J, k, T): (K + λ)⁻¹ targets
+    ridge: float
+    pairs: tuple[NDArray[np.integer], NDArray[np.integer]]
+    gram_pullback: Callable[[Array], Array]
+
+    def pullback(self, r_slope: Array, v_slope: Array) -> Array:
+        """Return dL/d(log scales), dL/d(log λ): dr = uᵀ dK a and dv = uᵀ dK u, u = (-1, w)."""
+        n = len(self.w)
+        u = np.concatenate([-np.ones((n, 1)), self.w], axis=1)
+        pulled = np.einsum("qkt,qt->qk", self.a, r_slope)
+        right = np.concatenate([np.zeros((n, 1)), pulled], axis=1) + v_slope[:, None] * u
+        i, j = self.pairs
+        of_pairs = u[:, i] * right[:, j] + u[:, j] * right[:, i]
+        noise = np.sum(self.w * right[:, 1:]) + np.sum(v_slope)
+        return np.append(self.gram_pullback(of_pairs.ravel()), self.ridge * noise)
+
+
+def _gram_of(
+    scales: FreeScales, differences: Array
+) -> Callable[[Array], tuple[Array, Callable[[Array], Array]]]:
+    """Return log scales -> kernel values of differences (L, p), and the pullback."""
+    template = scales.template
+    if isinstance(template, Radial) and not template.fitted:
+        squares = differences**2
+
+        def radial(log_scales: Array) -> tuple[Array, Callable[[Array], Array]]:
+            inverse = np.exp(-2.0 * log_scales)
+            values, h = template.profile(squares @ inverse)
+            return values, lambda W: ((W * h) @ squares) * inverse
+
+        return radial
+    origin = np.zeros((1, differences.shape[1]))
+
+    def any_kernel(log_scales: Array) -> tuple[Array, Callable[[Array], Array]]:
+        values, pullback = scales.gram(log_scales, differences, origin)
+        return values[:, 0], lambda W: pullback(W[:, None])
+
+    return any_kernel
+
+
+@dataclass(frozen=True, eq=False)
+class LocalChoice:
+    """Scales and noise that local learning found, and their loss in nats per row."""
+
+    template: Kernel
+    log_scales: Array
+    noise: float
+    loss: float
+
+    def kernel(self, p: int) -> Kernel:
+        """Return the kernel with its scales."""
+        return FreeScales(self.template, p).kernel(self.log_scales)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalLearning:
+    """The search for scales and noise by local learning, on inputs that are about standardised.
+
+    Parameters
+    ----------
+    X, targets : (N, p), (N, T)
+        All rows; the targets are centred and of unit variance.
+    rows : array of int
+        Those that are judged.
+    neighbours : int
+        Near rows of each.
+    """
+
+    X: Array
+    targets: Array
+    rows: NDArray[np.integer]
+    neighbours: int
+    n_jobs: int | None = None
+
+    @classmethod
+    def of(
+        cls, X: Array, targets: Array, judged: int, neighbours: int, settings: Settings
+    ) -> "LocalLearning":
+        """Judge so many rows at random."""
+        rows = sampled(len(X), judged, settings.seed)
+        return cls(X, targets, rows, neighbours, settings.n_jobs)
+
+    def start(self, template: Kernel) -> Array:
+        """Return where a search begins: one scale for all columns, or medians; a little noise."""
+        p = self.X.shape[1]
+        scales = FreeScales(template, p)
+        if isinstance(template, Radial):
+            first = np.full(len(scales), 0.5 * np.log(p) + 0.7)
+        else:
+            first = scales.log_scales_of(with_median_scales(template, self.X))
+        return np.append(first, np.log(0.1))
+
+    def search(
+        self, template: Kernel, start: Array, steps: Sequence[int], tolerance: float = 0.0
+    ) -> LocalChoice:
+        """Return what so many steps find; neighbours are found again before each number."""
+        theta, loss = start, np.inf
+        middle = self.start(template)[:-1]
+        bounds = [(m - 6.0, m + 7.0) for m in middle] + [LOG_NOISE_RANGE]
+        for count in steps:
+            objective = self._objective(template, theta)
+            theta, loss = minimise(objective, theta, bounds, count, tolerance)
+        return LocalChoice(template, theta[:-1], float(np.exp(theta[-1])), loss)
+
+    def loss(self, choice: LocalChoice) -> float:
+        """Return the loss of a choice that other rows made."""
+        theta = np.append(choice.log_scales, np.log(choice.noise))
+        return replace(self._objective(choice.template, theta), price=0.0)(theta)[0]
+
+    def _objective(self, template: Kernel, theta: Array) -> LocalLoss:
+        scales = FreeScales(template, self.X.shape[1])
+        coordinates = metric_coordinates(scales.kernel(theta[:-1]), self.X)
+        k = min(self.neighbours, len(self.X) - 1)
+        hoods = Neighbourhoods.of(coordinates, self.rows, k, self.n_jobs)
+        middle = self.start(template)[:-1]
+        return LocalLoss(scales, self.X, self.targets, hoods, middle, n_jobs=self.n_jobs)

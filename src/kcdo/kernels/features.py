@@ -1,0 +1,95 @@
+"""Inputs as a metric sees them: columns of unit spread, long tails drawn in, normal scores."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from kcdo.arrays import Array
+from kcdo.consistency import need, shape
+
+_HEAVY = 6.0  # kurtosis beyond which a column is drawn in
+_MOST_KNOTS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Feature:
+    """One column, mapped by knots (linear between and beyond them) to zero mean and unit sd."""
+
+    column: int
+    places: Array
+    values: Array
+
+    def __post_init__(self) -> None:
+        shape(self.places, None)
+        shape(self.values, len(self.places))
+        increase = all(np.all(np.diff(knots) > 0) for knots in (self.places, self.values))
+        need(len(self.places) >= 2 and increase, "knots that do not increase")
+
+    def __call__(self, x: Array) -> Array:
+        """Return the feature of values x (N,)."""
+        i = np.clip(np.searchsorted(self.places, x, side="right") - 1, 0, len(self.places) - 2)
+        slopes = np.diff(self.values) / np.diff(self.places)
+        return self.values[i] + (x - self.places[i]) * slopes[i]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureMap:
+    """x ↦ its features, (Q, p) -> (Q, F); without any, x itself.
+
+    Parameters
+    ----------
+    features : tuple of Feature
+        What is taken of the columns; a column may come twice, a constant one does not come.
+    """
+
+    features: tuple[Feature, ...]
+
+    @classmethod
+    def of(cls, X: NDArray, *, scores: bool) -> "FeatureMap":
+        """Look at inputs (N, p): each column standardised, with ``scores`` its ranks beside it."""
+        found = [_standardised(j, X[:, j]) for j in range(X.shape[1]) if np.ptp(X[:, j]) > 0]
+        if scores:
+            found += [_scored(feature.column, X[:, feature.column]) for feature in found]
+        return cls(tuple(found))
+
+    def __call__(self, X: NDArray) -> Array:
+        """Return the features of rows."""
+        if not self.features:
+            return X
+        return np.stack([feature(X[:, feature.column]) for feature in self.features], axis=1)
+
+
+def _standardised(column: int, x: Array) -> Feature:
+    mean, sd = x.mean(), x.std()
+    kurtosis = np.mean(((x - mean) / sd) ** 4)
+    if kurtosis <= _HEAVY or len(np.unique(x)) < 10:
+        return Feature(column, np.array([mean - sd, mean + sd]), np.array([-1.0, 1.0]))
+    quarter, middle, upper = np.quantile(x, [0.25, 0.5, 0.75])
+    spread = (upper - quarter) / 1.349 or sd
+    least, most = np.arcsinh((np.array([x.min(), x.max()]) - middle) / spread)
+    knots = np.linspace(least, most, _MOST_KNOTS)
+    values = _unit(np.arcsinh((x - middle) / spread), knots)
+    return _increasing(column, middle + spread * np.sinh(knots), values)
+
+
+def _scored(column: int, x: Array) -> Feature:
+    places, counts = np.unique(x, return_counts=True)
+    middle = (np.cumsum(counts) - 0.5 * counts) / len(x)
+    scores = ndtri(middle * (1.0 - 1.0 / len(x)) + 0.5 / len(x))
+    every = np.interp(x, places, scores)
+    if len(places) > _MOST_KNOTS:
+        some = np.unique(np.searchsorted(middle, np.linspace(0.0, 1.0, _MOST_KNOTS)))
+        some = np.unique(np.clip(np.r_[0, some, len(places) - 1], 0, len(places) - 1))
+        places, scores = places[some], scores[some]
+    return _increasing(column, places, _unit(every, scores))
+
+
+def _unit(every: Array, values: Array) -> Array:
+    return (values - every.mean()) / (every.std() or 1.0)
+
+
+def _increasing(column: int, places: Array, values: Array) -> Feature:
+    kept = np.append(True, (np.diff(places) > 0) & (np.diff(values) > 0))
+    return Feature(column, places[kept], values[kept])

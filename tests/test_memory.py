@@ -1,0 +1,71 @@
+"""Memory asked for before it is taken, and progress that is told."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kcdo.errors import NotEnoughMemoryError
+from kcdo.memory import available_memory, require_memory
+from kcdo.progress import Progress
+
+
+def meminfo(monkeypatch, text):
+    def read_text(self):
+        if str(self) != "/proc/meminfo" or text is None:
+            raise FileNotFoundError
+        return text
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+
+
+def test_memory_as_linux_says(monkeypatch):
+    meminfo(monkeypatch, "MemTotal: 9 kB\nMemAvailable:    1234 kB\nSwapFree: 5 kB\n")
+    assert available_memory() == 1234 * 1024
+
+
+def test_memory_left_to_a_container(monkeypatch):
+    files = {"meminfo": "MemAvailable: 9999 kB\n", "memory.max": "5000\n", "memory.current": "2000"}
+    monkeypatch.setattr(Path, "read_text", lambda self: files[self.name])
+    assert available_memory() == 3000
+
+
+@pytest.mark.parametrize("text", [None, "MemTotal: 9 kB\n"])
+def test_memory_as_other_systems_say(monkeypatch, text):
+    meminfo(monkeypatch, text)
+    values = {"SC_PAGE_SIZE": 4096, "SC_AVPHYS_PAGES": 10}
+    monkeypatch.setattr(os, "sysconf", values.__getitem__, raising=False)
+    assert available_memory() == 40_960
+
+
+def test_memory_that_nobody_knows(monkeypatch):
+    meminfo(monkeypatch, None)
+    monkeypatch.delattr(os, "sysconf", raising=False)
+    assert available_memory() == 4 << 30
+
+
+def test_memory_is_asked_for_before_it_is_taken(monkeypatch):
+    monkeypatch.setattr("kcdo.memory.available_memory", lambda: 3 << 30)
+    require_memory(3 << 30, "a matrix", "use less")
+    message = r"^a matrix needs 3\.5 GiB of memory, but 3\.0 GiB are available: use less$"
+    with pytest.raises(NotEnoughMemoryError, match=message) as caught:
+        require_memory(3.5 * (1 << 30), "a matrix", "use less")
+    assert isinstance(caught.value, MemoryError)
+
+
+def test_progress_tells_every_five_per_cent_once(capsys):
+    progress = Progress(verbose=True)
+    for name in ("first", "second"):
+        with progress.stage(name):
+            for done in range(1, 201):
+                progress.update(done, 200)
+    text = capsys.readouterr().err
+    assert text.count("first: ") == text.count("second: ") == 22  # 0, 5, ..., 100 and the time
+    assert text.count("\n") == 2
+
+
+def test_silence(capsys):
+    progress = Progress()
+    with progress.stage("nothing"):
+        progress.update(1, 2)
+    assert capsys.readouterr().err == ""
