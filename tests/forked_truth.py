@@ -14,15 +14,15 @@ class Branches:
 
     dim, signed, width, n_jobs = 1, False, 8, 1
 
-    def __init__(self, centres):
-        self.centres = np.asarray(centres, dtype=float)
+    def __init__(self, centres, sd=SD):
+        self.centres, self.sd = np.asarray(centres, dtype=float), sd
 
     def __len__(self):
         return len(self.centres)
 
     def batch(self, rows):
         places = [self.centres[rows, None] + side * APART / 2 for side in (-1, 1)]
-        parts = [StudentTail(place, np.full(place.shape, SD), _FREEDOM) for place in places]
+        parts = [StudentTail(place, np.full(place.shape, self.sd), _FREEDOM) for place in places]
         return MixtureBatch(parts, np.array([0.5, 0.5]))
 
 
@@ -32,7 +32,7 @@ def centre(X):
 
 
 class ForkedTruth(kcdo.ConditionalDensityOperator):
-    """A right model of :func:`forked_data`, whatever it was fitted to."""
+    """A right model of outputs in two branches around :func:`centre`."""
 
     def conditional(self, X):
         return ConditionalDistribution(Branches(centre(X)), flat=True)

@@ -1,5 +1,7 @@
 """selection="auto": what it chooses, what it keeps, and how near it comes to known truths."""
 
+import sys
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -149,8 +151,9 @@ def test_rare_events_may_be_absent_from_the_rows_that_learn(give_effort):
     assert np.all(np.isfinite(model.score_samples(X, y)))
 
 
-def test_progress_is_told_when_asked(capsys, short_searches):
+def test_progress_is_told_when_asked(capsys, monkeypatch, short_searches):
     X, Y, *_ = wave(30)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     auto(verbose=True).fit(X, Y)
     told = capsys.readouterr().err
     for stage in ("conditional mean", "plain density", "location and scale", "weights"):

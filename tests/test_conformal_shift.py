@@ -372,7 +372,7 @@ def refers_to(name, **changes):
         (
             "groups",
             refers_to("ConformalPredictor", model="Gaussian"),
-            "model must not be of the kind",
+            "model must not be of",
         ),
         ("groups", refers_to("ConformalPredictor", calibration="Gaussian"), "calibration must not"),
         ("jackknife+", with_field("ConformalFolds", "held_out", {"$tuple": []}), "without folds"),

@@ -1,9 +1,11 @@
 """The parts of a report: units, plans of what can be combined, effects, accuracy, verdicts."""
 
+import base64
 import itertools
 import re
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,10 +15,12 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import kcdo
+from kcdo.distributions import ConditionalDistribution
+from kcdo.progress import Progress
 from kcdo.reports.accuracy import Accuracy, OutputAccuracy, measure_accuracy
 from kcdo.reports.budget import Budget
 from kcdo.reports.columns import Column
-from kcdo.reports.curves import Axis, bytes_per_curve
+from kcdo.reports.curves import Axis, bytes_per_curve, compute_curves
 from kcdo.reports.effect_figures import effect_figures
 from kcdo.reports.effects import measure_effects
 from kcdo.reports.grids import plan_grids
@@ -24,6 +28,7 @@ from kcdo.reports.inputs import even_values
 from kcdo.reports.sections import accuracy_section
 from kcdo.reports.shown import MeasuredRows, Shown
 from kcdo.reports.text import number, split_unit
+from tests.forked_truth import Branches
 from tests.test_report import Page, small_model
 
 
@@ -114,12 +119,25 @@ def test_the_default_size_is_below_ten_megabytes():
 
 
 def test_slow_models_are_asked_less():
-    fast, slow = Budget(1e-6), Budget(0.01)
-    assert fast.queries("curves", 500, 24_000) == 24_000
-    assert slow.queries("curves", 500, 24_000) == 1500  # at most 18 s
-    assert Budget(10.0).queries("curves", 500, 24_000) == 500
-    total = sum(slow.queries(what, 1, 1 << 20) for what in ("accuracy", "effects", "curves"))
-    assert 10 < total * slow.seconds <= 40
+    parts = ("accuracy", "effects", "curves")
+    fast, slow, stuck = (Budget(dict.fromkeys(parts, s)) for s in (1e-6, 0.01, 10.0))
+    assert fast.queries("curves", 250, 24_000) == 24_000
+    assert slow.queries("curves", 250, 24_000) == 1500  # at most 16 s
+    assert stuck.queries("curves", 250, 24_000) == 250
+    assert 15 < sum(0.01 * slow.queries(what, 1, 1 << 20) for what in parts) <= 35
+
+
+def test_how_fast_a_model_answers_is_measured():
+    model, X, _ = small_model()
+
+    class Slow:
+        def conditional(self, rows):
+            time.sleep(0.02)
+            return model.conditional(rows)
+
+    found = Budget.measured(Slow(), X[:10], [np.linspace(-2, 2, 9)])
+    assert set(found.seconds) == {"accuracy", "effects", "curves"}
+    assert all(0.002 <= seconds < 0.1 for seconds in found.seconds.values())
 
 
 @pytest.mark.slow
@@ -277,3 +295,25 @@ def test_impossible_rows_are_counted(tmp_path):
     assert np.isfinite(accuracy.log_score)
     made = Page(model.report(tmp_path / "r.html", X, far))
     assert "without 3 of 120 rows, which the model gives density 0" in made.text
+
+
+def test_spikes_keep_their_mass_in_the_curves():
+    """A point mass is narrower than any axis is fine; what lies below a threshold must be right."""
+
+    class Model:
+        report_ = SimpleNamespace(n_nodes=100)
+
+        def conditional(self, X):
+            centres = 10 * np.asarray(X)[:, 0]
+            return ConditionalDistribution(Branches(centres, sd=1e-4), flat=True)
+
+    axis = Axis(-20.0, 20.0, 96)
+    X = np.array([[0.0], [0.3], [1.0]])
+    found = compute_curves(Model(), X, [X[:, 0]], [axis], True, Progress())["outputs"][0]
+    whole = np.frombuffer(base64.b64decode(found["curves"]), "<u2").reshape(3, 96)
+    peaks = np.frombuffer(base64.b64decode(found["peaks"]), "<f4")
+    masses = whole / 65535 * peaks[:, None] * 40 / 95
+    np.testing.assert_allclose(masses.sum(axis=1), 1.0, atol=1e-4)
+    for centre, mass in zip(10 * X[:, 0], masses, strict=True):
+        below = np.linspace(-20, 20, 96) < centre
+        assert mass[below].sum() == pytest.approx(0.5, abs=1e-3)

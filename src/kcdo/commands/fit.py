@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcdo.commands.app import app, examples, session
-from kcdo.commands.console import Console, counted, listed
+from kcdo.commands.console import Console, counted, listed, size_text
 from kcdo.commands.errors import UsageError
 from kcdo.commands.kinds import Kind
 from kcdo.commands.naming import Wanted, names, periods, supports
@@ -126,8 +126,8 @@ def fit(
 
         apart = None if holdout is None else holdout.rows(frame)
         rows = frame if apart is None else frame[~apart]
-        with console.progress("Fitting", None):
-            model = fitted(rows, wanted, FitOptions(selection, centres, seed, verbose=False))
+        # the library names its stages by itself
+        model = fitted(rows, wanted, FitOptions(selection, centres, seed, verbose=not quiet))
         kept = (len(frame) - len(rows), holdout.words if holdout else "")
         model.remember(rows, source.names, kept, seed)
         found = None if apart is None else _tested(model, frame[apart], console)
@@ -182,7 +182,7 @@ def _tell(
         f"{report.seconds:.1f} s).",
         *(f"  {name:<{width}}  {model.kind(name)}" for name in model.given),
         *_test_lines(model, found),
-        f"Saved {out} ({size / 1e6:.1f} MB).",
+        f"Saved {out} ({size_text(size)}).",
         f"Next: kcdo predict {out} {source.paths[0]} -o predictions.csv",
     ]
     facts = {"model": out, "bytes": size, "test": found} | model.description()

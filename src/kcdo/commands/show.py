@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kcdo.commands.app import app, examples, session
-from kcdo.commands.console import counted, listed
+from kcdo.commands.console import counted, listed, size_text
 from kcdo.commands.errors import UsageError
 from kcdo.commands.kinds import Kind
 from kcdo.commands.naming import check_names
@@ -182,7 +182,7 @@ def report(
             known = True if held_out else None
             write_report(fitted.estimator, name, X=X, Y=Y, held_out=known, verbose=shows)
             size = name.stat().st_size
-        text = f"Wrote {out} ({size / 1e6:.1f} MB): open it in a browser."
+        text = f"Wrote {out} ({size_text(size)}): open it in a browser."
         console.result(text, {"output": out, "bytes": size})
 
 

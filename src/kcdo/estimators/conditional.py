@@ -124,6 +124,11 @@ class ConditionalDensityOperator(ConditionalEstimator):
         Seed of the subsamples that the choices use for large N.
     verbose : bool
         Show the progress of long fits on standard error.
+    output_transform : {None, "auto"}
+        With "auto", ``selection="auto"`` sees one output through the transform that held-out rows
+        prefer (straight, or normal scores), sets values that come again and again apart as atoms,
+        and mixes in rows smoothed in a metric that is learnt among all rows. Better on skewed,
+        capped and discrete outputs, and about twice the time.
 
     Attributes
     ----------
@@ -177,6 +182,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         n_jobs: int | None = None,
         random_state: int = 0,
         verbose: bool | int = False,
+        output_transform: str | None = None,
     ) -> None:
         self.kernel_x = kernel_x
         self.kernel_y = kernel_y
@@ -192,6 +198,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.output_transform = output_transform
 
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to inputs X (N, p) and outputs y (N,) or (N, d), arrays or data frames.
@@ -442,6 +449,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             self.combination or Combination(),
             Settings(solver, self.positivity, self.n_jobs, self._seed(), EFFORT),
             Progress(self.verbose),
+            transforms=self.output_transform == "auto",
         )
 
     def _chosen_parameters(self) -> ModelParameters | UnivariateParameters:
@@ -507,6 +515,10 @@ class ConditionalDensityOperator(ConditionalEstimator):
             )
         if self.combination is not None and not isinstance(self.combination, Combination):
             raise InvalidTypeError(f"combination must be a Combination; got {self.combination!r}.")
+        if self.output_transform not in (None, "auto"):
+            raise InvalidInputError(
+                f'output_transform must be None or "auto"; got {self.output_transform!r}.'
+            )
         check_positivity(self.positivity)
         check_ridge(self.alpha, "alpha")
         check_output_options(self.kernel_y, self.reference, self.alpha_prime, self.filter)

@@ -99,9 +99,9 @@ class Problem:
 
     @property
     def may_smooth(self) -> bool:
-        """Whether rows can be smoothed: one output, on the whole line, and inputs of numbers."""
+        """Whether rows are smoothed: if asked for, of one output, with inputs of numbers."""
         one, numbers = self.rows.Y.shape[1] == 1, self.rows.X.dtype != object
-        return one and numbers and self.spec.may_combine
+        return self.spec.transforms and one and numbers and self.spec.may_combine
 
     @property
     def may_transform(self) -> bool:

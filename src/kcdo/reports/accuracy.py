@@ -15,7 +15,7 @@ from kcdo.metrics import (
     pit_histogram_test,
     pit_values,
 )
-from kcdo.metrics.nearness import width
+from kcdo.metrics.nearness import place_and_width
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 
@@ -36,7 +36,7 @@ class OutputAccuracy:
     widths : tuple of float
         Mean width of the central intervals of :data:`LEVELS`.
     answers : dict
-        What was predicted for every row: mean, width, and quantiles such as q5, (N,) each.
+        What was predicted for every row: mean, place, width, and quantiles such as q5, (N,) each.
     """
 
     crps: float
@@ -104,13 +104,14 @@ def _output_accuracy(
     answers = dist.summary(["mean", "q50", *columns])
     ends = np.stack([answers[name] for name in columns])
     n = len(LEVELS)
+    place, width = place_and_width(dist)
     return OutputAccuracy(
         crps=crps(dist, y),
         crps_without_inputs=crps(marginal[np.zeros(len(y), dtype=int)], y),
         rmse=float(np.sqrt(np.mean((answers["mean"] - y) ** 2))),
         pit=pit_values(dist, y),
         widths=tuple((ends[n:] - ends[:n]).mean(axis=1).tolist()),
-        answers=answers | {"width": width(dist)},
+        answers=answers | {"place": place[:, 0], "width": width[:, 0]},
     )
 
 

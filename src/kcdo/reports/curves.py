@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.distributions import ConditionalDistribution
-from kcdo.metrics.nearness import width
+from kcdo.metrics.nearness import place_and_width
 from kcdo.progress import Progress
 from kcdo.reports.columns import Column, FittedModel
 from kcdo.reports.packing import packed, packed_floats
 from kcdo.tables import table_like
 
 _ASKED = ("mean", "q05", "q25", "q50", "q75", "q95")
-STATISTICS = (*_ASKED, "width")
+STATISTICS = (*_ASKED, "place", "width")
 
 _FEWEST_NODES, _MOST_NODES = 96, 320
 _NODES_PER_HALF = 6  # over the middle half of a narrow density: enough to draw it
@@ -35,9 +35,10 @@ class Axis:
     size: int
 
     @property
-    def points(self) -> Array:
-        """The values themselves."""
-        return np.linspace(self.low, self.high, self.size)
+    def edges(self) -> Array:
+        """The ends of the cells around the values, one more than there are values."""
+        half = 0.5 * (self.high - self.low) / (self.size - 1)
+        return np.linspace(self.low - half, self.high + half, self.size + 1)
 
 
 def output_axes(dist: ConditionalDistribution, outputs: Sequence[Column]) -> list[Axis]:
@@ -112,11 +113,13 @@ class _Marginal:
         self._statistics: list[Array] = []
 
     def add(self, dist: ConditionalDistribution) -> None:
-        curves, peaks = _scaled(dist.pdf(self._axis.points), 65535)
+        # Means over cells, not values at points: a spike between two points has its mass.
+        densities = np.diff(dist.cdf(self._axis.edges), axis=1) / np.diff(self._axis.edges)
+        curves, peaks = _scaled(densities, 65535)
         self._curves.append(curves.astype("<u2"))
         self._peaks.append(peaks)
         answers = dist.summary(_ASKED)
-        self._statistics.append(np.column_stack([*answers.values(), width(dist)]))
+        self._statistics.append(np.column_stack([*answers.values(), *place_and_width(dist)]))
 
     def packed(self) -> dict[str, Any]:
         peaks = np.concatenate(self._peaks)

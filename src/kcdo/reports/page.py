@@ -34,6 +34,7 @@ _MOST_BYTES = 10_000_000
 _ACCURACY_ROWS = 5000  # beyond, a sample: the scores change in the third digit only
 _EFFECT_QUERIES = 8000
 _EXAMPLES = 128
+_PROBES = 48
 _MARGIN_BYTES = 10_000  # for what the explorer says of its outputs
 
 
@@ -115,7 +116,8 @@ class _Writer:
         self._order = [int(i) for i in np.argsort(-self._importances, kind="stable")]
         examples = shown.table(shown.some_rows(_EXAMPLES))
         self._axes = output_axes(shown.model.conditional(examples), shown.outputs)
-        self._budget = Budget.measured(shown.model, examples, [axis.points for axis in self._axes])
+        probes = shown.table(shown.some_rows(_PROBES))
+        self._budget = Budget.measured(shown.model, probes, [axis.edges for axis in self._axes])
 
     def page(self, template: Any, title: str | None, max_bytes: int) -> str:
         """Return the page as text."""
@@ -143,7 +145,7 @@ class _Writer:
         if not shown.has_outputs:
             return None
         with self._progress.stage("accuracy"):
-            rows = shown.some_rows(self._budget.queries("accuracy", 200, _ACCURACY_ROWS))
+            rows = shown.some_rows(self._budget.queries("accuracy", 100, _ACCURACY_ROWS))
             dist = shown.model.conditional(shown.table(rows))
             Y = np.column_stack([column.values[rows] for column in shown.outputs])
             accuracy = measure_accuracy(dist, Y, shown.flat, shown.model.marginal())
@@ -155,13 +157,13 @@ class _Writer:
 
     def _effects(self) -> dict[str, Any] | None:
         with self._progress.stage("effects"):
-            queries = self._budget.queries("effects", 1000, _EFFECT_QUERIES)
+            queries = self._budget.queries("effects", 150, _EFFECT_QUERIES)
             effects = measure_effects(self._shown, self._order, queries)
         return effects_section(effects, self._shown.inputs, self._shown.outputs)
 
     def _explorer(self, data: MeasuredData | None, most_bytes: int) -> dict[str, Any]:
         explorer = Explorer(self._shown, data, self._scales, self._order, self._axes)
-        queries = self._budget.queries("curves", 500, MOST_CURVES)
+        queries = self._budget.queries("curves", 250, MOST_CURVES)
         with self._progress.stage("densities"):
             return explorer.packed(queries, most_bytes, self._progress)
 

@@ -17,7 +17,7 @@ _MOST_POINTS = 2000
 _WORST = 10
 _SHOWN_INPUTS = 6
 _CATEGORY_NAMES = 60
-PREDICTED = ("mean", "width", "q5", "q50", "q95")
+PREDICTED = ("place", "width", "q5", "q50", "q95")
 
 
 @dataclass(frozen=True, eq=False)

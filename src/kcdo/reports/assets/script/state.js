@@ -82,9 +82,10 @@ function distance(i, row, value) {
   return gap / scale;
 }
 
-/** The divergence of two Gaussians to second order, of the same means and widths. */
-function divergence(mean, width, other) {
-  return 0.5 * ((mean - other.mean) ** 2 / (width * other.width) + Math.log(width / other.width) ** 2);
+/** The divergence of two Gaussians to second order, which are as wide and where these are. */
+function divergence(place, width, other) {
+  const [own, its] = [Math.max(width, 1e-30), Math.max(other.width, 1e-30)];
+  return 0.5 * ((place - other.place) ** 2 / (own * its) + Math.log(own / its) ** 2);
 }
 
 /** The rows near the slice, with their weights, the nearest first; as kcdo.metrics.nearness. */
@@ -97,7 +98,7 @@ function nearRows(shown, free, predictedAt) {
     if (exponent > 3) continue;
     for (const k of shown) {
       const own = rows.predicted[k];
-      exponent += 2 * divergence(own.mean[row], own.width[row], predictedAt(k, row));
+      exponent += 2 * divergence(own.place[row], own.width[row], predictedAt(k, row));
     }
     const weight = Math.exp(-exponent);
     if (weight > FAINTEST) found.push({ row, weight });
