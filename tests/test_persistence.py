@@ -304,7 +304,8 @@ def test_older_files_keep_loading(file):
     found = model.conditional(make_model_fixture.queries()).to_frame(make_model_fixture.STATISTICS)
     assert list(found.columns) == list(expected)
     for name, values in expected.items():
-        np.testing.assert_allclose(found[name], values, rtol=1e-6)
+        moment = name.endswith(("mean", "sd"))  # 0.1 was less accurate at those with bounds
+        np.testing.assert_allclose(found[name], values, rtol=1e-3 if moment else 1e-6)
     more = make_model_fixture.traffic(100).tail(20)
     X, Y = more[["flow", "hour", "road"]], more[list(model.target_names_)]
     if hasattr(model, "sums_"):
