@@ -39,7 +39,7 @@ from kcdo.systems import Centres, Condensed, Queries, System
 FALLBACK_WEIGHT = 1e-3
 _COARSE_EXPECTATION = 1e-2
 _JUDGES = 256  # inputs at which rounded numbers are compared with exact ones
-_UNSEEN = 2e-7  # how far predictions there may move, so that six digits stay everywhere
+_UNSEEN = 5e-8  # how far predictions there may move, so that six digits stay everywhere
 PLAIN = ("plain",)
 
 
@@ -190,7 +190,7 @@ class DensityOperator:
             return self
         some = self.system.centres[np.linspace(0, n - 1, min(n, _JUDGES)).astype(int)]
         exact = self.batch(some)
-        for bits in range(24, 45, 4):
+        for bits in range(24, 49, 4):
             operator = replace(self, values=values.rounded(bits), training=None)
             if _difference(operator.batch(some), exact) < _UNSEEN:
                 return operator

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.consistency import shape
+from kcdo.consistency import need, shape
 from kcdo.kernels import Kernel, cross_gram, lower_gram
 from kcdo.linalg import (
     CholeskyFactor,
@@ -91,7 +91,11 @@ class ExactSystem(System):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        shape(self.groups.points, *self.centres.shape)
+        points = self.groups.points
+        shape(points, *self.centres.shape)
+        if points is not self.centres:  # in single precision, or of another array
+            same = np.array_equal(points.astype(self.centres.dtype, copy=False), self.centres)
+            need(same, "centres and groups of other inputs")
 
     @cached_property
     def ridge(self) -> Array:
