@@ -311,7 +311,7 @@ class SmoothedRows:
     ) -> "SmoothedRows":
         """Fit the location, with noise that does not vary."""
         features = FeatureMap(()) if scores is None else FeatureMap.of(rows.X, scores=scores)
-        X = features(rows.X)
+        X = features(rows.X) if features.features else rows.X.copy()  # not the array of the user
         location, held_out, variance = Location.fit(kernel, noise, X, rows, settings)
         residual = (rows.Y[:, 0] - held_out) / np.sqrt(variance)
         table = RowTable(
