@@ -116,7 +116,7 @@ class Univariate:
 
 def beside_atoms(continuous: Batch, atoms: AtomShares, probabilities: Array) -> Batch:
     """Return continuous distributions with atoms of given probabilities (Q, A) beside them."""
-    total = probabilities.sum(axis=1, keepdims=True)
+    total = np.minimum(probabilities.sum(axis=1, keepdims=True), 1.0)
     spikes = SpikesBatch(
         atoms.atoms.places, atoms.atoms.width, probabilities / np.maximum(total, 1e-300)
     )

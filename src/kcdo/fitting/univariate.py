@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.components import (
@@ -138,28 +139,43 @@ def choose_atom_shares(
     ``continuous`` are held-out distributions of the same rows, where intervals about atoms may have
     a share.
     """
-    labels, n_atoms = atoms.labels(y), len(atoms.places)
+    labels, n_atoms, table = atoms.labels(y), len(atoms.places), rows.table
     judged = sampled(len(y), settings.effort.weighed_rows, settings.seed + 1)
-    likeness = rows.table.likeness_left_out(judged, rows.n_jobs)
+    likeness = table.likeness_left_out(judged, rows.n_jobs)
     bandwidths = every_bandwidth()
-    each = np.arange(len(judged))
-    table = np.stack(
-        [
-            class_shares(rows.table, likeness, b, labels, n_atoms)[each, labels[judged]]
-            for b in bandwidths
-        ],
-        axis=1,
-    )
-    prior = np.bincount(labels, rows.table.weights, n_atoms + 1)
+    prior = np.bincount(labels, table.weights, n_atoms + 1)
     few = 1.0 / (prior.sum() + 1.0)
-    table = (1.0 - few) * table + few * (prior / prior.sum())[labels[judged], None]
+    each = few * prior / prior.sum() + (1.0 - few) * np.stack(
+        [class_shares(table, likeness, b, labels, n_atoms) for b in bandwidths]
+    )  # (B, n, A + 1)
+    own, weights = labels[judged], table.weights[judged]
+    shares = mixing_shares(each[:, np.arange(len(judged)), own].T, weights)
+    shares = np.where(shares >= _LEAST_SHARE, shares, 0.0)
+    shares /= shares.sum()
+    of_intervals = 0.0
     if continuous is not None:
-        masses = interval_masses(atoms, continuous)[each, labels[judged]]
-        table = np.column_stack([table, masses])
-    shares = mixing_shares(table, rows.table.weights[judged])
-    shares = np.where(shares >= _LEAST_SHARE, shares, 0.0) / shares[shares >= _LEAST_SHARE].sum()
-    chosen = tuple(b for b, share in zip(bandwidths, shares, strict=False) if share > 0)
-    of_rows = shares[: len(bandwidths)]
-    return AtomShares(
-        atoms, rows, labels, chosen, of_rows[of_rows > 0], float(shares[len(bandwidths) :].sum())
-    )
+        by_rows = np.einsum("b,bna->na", shares, each)[:, :n_atoms]
+        masses = interval_masses(atoms, continuous)
+        of_intervals = _share_of_intervals(atoms, by_rows, masses, own, weights)
+    chosen = tuple(b for b, share in zip(bandwidths, shares, strict=True) if share > 0)
+    kept = (1.0 - of_intervals) * shares[shares > 0]
+    return AtomShares(atoms, rows, labels, chosen, kept, of_intervals)
+
+
+def _share_of_intervals(
+    atoms: Atoms, by_rows: Array, masses: Array, labels: NDArray[np.integer], weights: Array
+) -> float:
+    """Return the share of the second of two kinds of probabilities (n, A) that foretells best.
+
+    By log score and CRPS alike: -mean log p + log(mean CRPS).
+    """
+    gaps = np.diff(atoms.places)
+    below = labels[:, None] <= np.arange(len(atoms.places) - 1)
+
+    def loss(share: float) -> float:
+        p = (1.0 - share) * by_rows + share * masses
+        crps = ((np.cumsum(p, axis=1)[:, :-1] - below) ** 2) @ gaps
+        logs = np.log(np.maximum(p[np.arange(len(p)), labels], 1e-12))
+        return float(np.log(np.average(crps, weights=weights)) - np.average(logs, weights=weights))
+
+    return float(min(np.linspace(0.0, 1.0, 21), key=loss))
