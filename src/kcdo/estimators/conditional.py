@@ -81,6 +81,7 @@ from kcdo.validation import check_outputs, is_chunks, warn_few_values
 
 SELECTIONS = ("auto", *RULES)
 EFFORT = Effort()  # of every fit
+_IMPORTANCE_ROWS = 64  # enough for the two digits of a report
 
 
 class ConditionalDensityOperator(ConditionalEstimator):
@@ -365,7 +366,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         """Return how much each column of the training rows matters."""
         if inputs.dtype == object:  # anything that a kernel compares: no columns to shuffle
             return np.ones(1)
-        return shuffled_importances(self._given, inputs)
+        return shuffled_importances(self._given, inputs, _IMPORTANCE_ROWS)
 
     def _fit_chunks(self, source: Any, started: float) -> None:
         options = self._stream_options()
