@@ -28,8 +28,8 @@ def _input(model: Model, i: int) -> dict[str, Any]:
     name, seen = model.given[i], model.training
     if name in model.categories:
         labels = list(model.categories[name])
-        usual = 0 if seen is None else int(np.bincount(seen.points[:, i].astype(int)).argmax())
-        return {"name": name, "kind": "category", "labels": sorted(labels), "usual": labels[usual]}
+        most = 0 if seen is None else int(np.bincount(seen.points[:, i].astype(int)).argmax())
+        return {"name": name, "kind": "category", "labels": sorted(labels), "usual": labels[most]}
     found: dict[str, Any] = {"name": name, "kind": "number", "usual": 0.0}
     if seen is not None:
         low, high = float(seen.lower[i]), float(seen.upper[i])
@@ -40,10 +40,11 @@ def _input(model: Model, i: int) -> dict[str, Any]:
 
 def openapi(model: Model, name: str, limits: Limits, *, token: bool) -> dict[str, Any]:
     """Return a description of the requests in OpenAPI 3.1, with this model's columns."""
-    at = {"type": "object", "required": model.given, "additionalProperties": False}
-    at["properties"] = {n: _schema(model, n, uncertain=True) for n in model.given}
-    row = {"type": "object", "properties": {n: _schema(model, n) for n in model.given}}
-    row["properties"] |= {n: {"type": "number"} for n in model.targets}
+    inputs = {n: _schema(model, n, uncertain=True) for n in model.given}
+    at = {"type": "object", "required": model.given, "properties": inputs}
+    columns = {n: _schema(model, n) for n in model.given}
+    columns |= {n: {"type": "number"} for n in model.targets}
+    row = {"type": "object", "properties": columns}
     rows = {"type": "array", "minItems": 1, "maxItems": limits.rows, "items": row}
     target = {"enum": model.targets}
     one_or_two = {"oneOf": [target, {"type": "array", "items": target, "maxItems": 2}]}
