@@ -53,6 +53,7 @@ from kcdo.fitting import (
     stream,
     warn_outside,
 )
+from kcdo.fitting.stages import SHARES
 from kcdo.frames import Labels
 from kcdo.kernels import Kernel
 from kcdo.linalg import Filter
@@ -447,7 +448,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             self.filter,
             self.combination or Combination(),
             Settings(solver, self.positivity, self.n_jobs, self._seed(), EFFORT),
-            Progress(self.verbose),
+            Progress(self.verbose, SHARES),
             transforms=self.output_transform == "auto",
         )
 
