@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kcdo.combination import Combination, CombinedOperator
 
 import kcdo
-from kcdo.combination import Combination, CombinedOperator
 from kcdo.kernels import Automatic
 from kcdo.persistence import model_info
 from kcdo.transforms import Columns
