@@ -131,6 +131,15 @@ class Browser:
                 clickCount=1,
             )
 
+    def hover(self, x, y):
+        """Move the mouse to a place of the window."""
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def wheel(self, x, y, delta, *, control=False):
+        """Turn the wheel at a place of the window, with the control key as a pinch does."""
+        options = {"deltaX": 0, "deltaY": delta, "modifiers": 2 if control else 0}
+        self.call("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, **options)
+
     def screenshot(self, path, *, full=False, clip=None):
         """Write what the window shows, or the whole page, or a part of it, as PNG."""
         options = {"captureBeyondViewport": full or clip is not None}

@@ -47,6 +47,9 @@ SHORT = Effort(
     many_folds=2,
     coarse_nodes={1: 40, 2: 12, 3: 6},
     fine_nodes={1: 100, 2: 24, 3: 10},
+    local_judged=(30, 40),
+    local_neighbours=(12, 12),
+    local_steps=(2, 2),
 )
 
 

@@ -81,6 +81,12 @@ class GaussianTruth:
     def std(self):
         return self._shaped(self.sds)
 
+    def cov(self):
+        return self.sds[:, :, None] ** 2 * np.eye(self.sds.shape[1])
+
+    def square_integral(self):
+        return np.prod(1 / (2 * np.sqrt(np.pi) * self.sds), axis=1)
+
     def mode(self):
         return self._shaped(self.means)
 

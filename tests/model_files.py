@@ -10,6 +10,28 @@ from hypothesis import strategies as st
 
 import kcdo
 
+# --- models
+
+
+def data(n=60, p=2):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1.0, 1.0, (n, p))
+    return X, X[:, 0] + 0.2 * rng.standard_normal(n)
+
+
+def cdo(**options):
+    options = {"reference": kcdo.UniformBox(nodes=24), "selection": "heuristic"} | options
+    return kcdo.ConditionalDensityOperator(**options)
+
+
+def nystrom():
+    """A small model that has sums too, and inputs."""
+    X, Y = data()
+    return cdo(solver=kcdo.Nystrom(15), alpha=kcdo.CorrectedScheme()).fit(X, Y), X
+
+
+# --- whether two are the same
+
 
 def assert_same_distributions(first, second):
     np.testing.assert_array_equal(first.summary(["mean"])["mean"], second.summary(["mean"])["mean"])

@@ -2,8 +2,10 @@
 
 import errno
 import os
+import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -89,3 +91,81 @@ def test_pipes_and_devices_are_not_replaced(tmp_path):
     assert list(tmp_path.iterdir()) == [pipe]
     write(os.devnull, b"gone")
     assert not os.path.isfile(os.devnull)
+
+
+KILLED = """
+import os, sys
+from kcdo.atomic import atomic_file
+
+with atomic_file(sys.argv[1]) as file:
+    file.write(b"half")
+    file.flush()
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+def writer(path):
+    """A process that is in the middle of a file."""
+    command = [sys.executable, "-c", KILLED, str(path)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"writing\n"
+    return process
+
+
+def aged(folder):
+    """The drafts in a folder, as if they were an hour old."""
+    drafts = list(folder.glob(".*.kcdo-draft"))
+    for draft in drafts:
+        os.utime(draft, (time.time() - 3600,) * 2)
+    return drafts
+
+
+def ended(process):
+    process.kill()
+    process.communicate()
+
+
+@unix
+def test_what_a_killed_process_left_is_removed_at_the_next_write(tmp_path):
+    process = writer(tmp_path / "model.kcdo")
+    ended(process)
+    (draft,) = tmp_path.iterdir()
+    assert draft.read_bytes() == b"half"
+    write(tmp_path / "other.csv", b"new")  # too fresh to be sure of
+    assert draft.exists()
+    assert aged(tmp_path) == [draft]
+    others = [tmp_path / name for name in (".notes.0123456789abcdef", ".x.kcdo-draft", "y.csv")]
+    for other in others:
+        other.touch()
+        os.utime(other, (0, 0))
+    write(tmp_path / "other.csv", b"new")
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "other.csv", *others])
+
+
+@unix
+def test_the_draft_of_a_living_process_is_left_alone(tmp_path):
+    process = writer(tmp_path / "model.kcdo")
+    (draft,) = aged(tmp_path)
+    write(tmp_path / "other.csv", b"new")
+    assert draft.exists()
+    process.communicate(b"")
+    assert process.returncode == 0
+    assert (tmp_path / "model.kcdo").read_bytes() == b"half"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.kcdo", "other.csv"]
+
+
+def test_without_locks_old_drafts_are_removed_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("kcdo.atomic._locks", None)
+    draft = tmp_path / ".model.kcdo.0123456789abcdef.kcdo-draft"
+    draft.touch()
+    aged(tmp_path)
+    write(tmp_path / "new.csv", b"new")
+    assert not draft.exists()
+
+
+def test_drafts_that_cannot_be_removed_are_no_trouble(tmp_path, monkeypatch):
+    (tmp_path / ".model.kcdo.0123456789abcdef.kcdo-draft").mkdir()
+    aged(tmp_path)
+    write(tmp_path / "new.csv", b"new")
+    assert (tmp_path / "new.csv").read_bytes() == b"new"

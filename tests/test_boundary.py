@@ -169,7 +169,7 @@ def test_two_columns_of_one_name_are_refused():
     ids=["datetime", "zone", "object", "duration", "date"],
 )
 def test_times_are_named_as_such(times):
-    message = "column 'when' of X holds dates or times: turn them into numbers first"
+    message = "column 'when' of X holds dates or times, such as .*: make numbers of them"
     with pytest.raises(InvalidInputError, match=message):
         model().fit(table(when=times), Y)
     kinds = pd.Categorical(np.arange(40) % 2)

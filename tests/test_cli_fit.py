@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import kcdo
 from kcdo.commands.models import load_model
 from tests.command_line import (
     fail_here,
@@ -167,3 +168,39 @@ def test_bad_options_are_refused_in_one_line(frame, tmp_path, capsys):
         ],
     )
     assert sorted(p.name for p in tmp_path.iterdir()) == ["data.csv"]
+
+
+@pytest.mark.parametrize("selection", ["heuristic", "auto"])
+def test_texts_and_outputs_of_few_values_are_as_in_python(selection, frame, tmp_path, capsys):
+    data, model = tmp_path / "data.csv", tmp_path / "model.kcdo"
+    table = frame.assign(late=(frame["speed"] < 70) * 1.0, same=3.0)
+    table.to_csv(data, index=False)
+    command = ["fit", data, "--given", "flow,weather", "--selection", selection, "-o", model]
+    given = table[["flow", "weather"]]
+    for target, warning in (
+        ("speed", None),
+        ("late", "output 'late' has only 2 distinct values"),
+        ("same", "output 'same' is 3 in every row"),
+    ):
+        succeed_here(*command, "--target", target, "--quiet")
+        estimator = kcdo.ConditionalDensityOperator(selection=selection)
+        if warning is None:
+            expected = estimator.fit(given, table[target]).predict(given)
+        else:
+            with pytest.warns(kcdo.DiscreteOutputWarning, match=warning):
+                expected = estimator.fit(given, table[target]).predict(given)
+            capsys.readouterr()
+            succeed_here(*command, "--target", target, "--json")
+            assert f"Warning: {warning}" in capsys.readouterr().err
+        found = load_model(model)
+        np.testing.assert_allclose(found.estimator.predict(found.inputs(given)), expected)
+
+
+def test_a_target_of_texts_is_told_what_works(frame, tmp_path, capsys):
+    data, model = tmp_path / "data.csv", tmp_path / "model.kcdo"
+    frame.to_csv(data, index=False)
+    command = options(data, "--given", "flow,hour", "-o", model)
+    parts = ["--target weather", "texts, such as 'dry' in row 1", "1 where weather is 'dry'"]
+    fail_here(capsys, [([*command, "--target", "weather"], 1, parts)])
+    frame.assign(dry=(frame["weather"] == "dry") * 1).to_csv(data, index=False)
+    succeed_here(*command, "--target", "dry", "--quiet")  # as the message says

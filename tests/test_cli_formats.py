@@ -219,6 +219,7 @@ def test_decimal_commas_and_grouped_digits(folder, tmp_path, capsys):
     data, out = tmp_path / "german.csv", tmp_path / "out.csv"
     data.write_text(GERMAN)
     style = ["--decimal", ",", "--thousands", "."]
+    plain = ["fit", folder / "data.csv", "--target", "y", "--given", "x"]
     fit = ["fit", data, "--target", "y", "--given", "n,x", "--selection", "heuristic"]
     succeed_here(*fit, *style, "-o", tmp_path / "m.kcdo", "--quiet")
     frame = pd.DataFrame({"n": [1000.0], "x": [0.5]})
@@ -242,6 +243,7 @@ def test_decimal_commas_and_grouped_digits(folder, tmp_path, capsys):
             ([*fit, "-o", tmp_path / "n.kcdo"], 1, ["'y'", "'20,0' in row 1", "--decimal ,"]),
             ([*fit, *style, "--sep", ";;", "-o", "n"], 2, ["--sep takes one character"]),
             ([*fit, "--thousands", ".", "-o", "n"], 2, ["must differ"]),
+            ([*plain, "--decimal", ",", "-o", tmp_path / "n"], 1, ["'20.0'", "has a point"]),
             ([*fit, "--decimal", "'", "-o", "n"], 2, ["--decimal is . or ,"]),
         ],
     )

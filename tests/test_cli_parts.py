@@ -60,7 +60,7 @@ def test_chunks_hold_all_records_as_they_stand(tmp_path, rows):
     assert [chunk.place.start for chunk in chunks] == [
         1 + sum(lengths[:i]) for i in range(len(chunks))
     ]
-    frame = pd.concat([chunk.frame(["s", "n"], {"n"}) for chunk in chunks])
+    frame = pd.concat([chunk.frame({"s": Role.CATEGORY, "n": Role.NUMBER}) for chunk in chunks])
     assert frame["n"].tolist() == [1, 2, 3, 4, 5]
     assert frame["s"].tolist() == ["x", 'a\n"b"', '5" pipe', "", "end"]
 

@@ -218,6 +218,22 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(folder, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.csv", "pipe.csv"]
 
 
+def test_what_a_killed_command_left_is_removed_by_the_next(folder, tmp_path):
+    pipe, out = tmp_path / "pipe.csv", tmp_path / "out.csv"
+    os.mkfifo(pipe)
+    process = start("predict", folder / "model.kcdo", pipe, "-o", out)
+    with pipe.open("w") as file:
+        file.write(ROWS)
+        file.flush()
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
+        process.kill()
+        finish(process)
+    (draft,) = tmp_path.glob(".out.csv.*.kcdo-draft")
+    os.utime(draft, (0, 0))
+    succeed("predict", folder / "model.kcdo", folder / "data.csv", "-o", out)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.csv", "pipe.csv"]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux")
 def test_peak_memory_is_flat_in_the_length_of_the_file(folder, tmp_path):
     peaks = []

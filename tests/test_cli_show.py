@@ -1,7 +1,9 @@
 """``kcdo evaluate``, ``plot`` and ``report`` through the real executable."""
 
 import json
+import re
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -60,11 +62,34 @@ def test_plot_writes_a_picture(folder, tmp_path, capsys):
         capsys,
         [
             ([*one, tmp_path / "fig.doc"], 2, ["fig.doc", ".png"]),
-            ([*one, out, "--feature", "kind"], 2, ["kind is categorical"]),
             ([*one, out, "--feature", "xx"], 2, ["--feature", "did you mean x?"]),
-            ([*one, out, "--at", "x=3,kind=a"], 2, ["several targets"]),
+            ([*one, out, "--feature", "x", "--at", "x=3"], 2, ["x is drawn across"]),
+            ([*one, out, "--feature", "kind", "--at", "x=3±1"], 2, ["without ±"]),
+            ([*one, out, "--at", "xx=3"], 2, ["--at", "did you mean x?"]),
         ],
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "names"),
+    [
+        ("one", ["--at", "kind=b"], ["x", "y", "at kind = b", "data near the slice"]),
+        ("one", ["--feature", "kind"], ["kind", "y", "a", "b", "median"]),
+        ("one", ["--feature", "kind", "--at", "x=2"], ["kind", "at x = 2"]),
+        ("one", ["--at", "x=3,kind=a"], ["y", "density", "given x=3,kind=a"]),
+        ("two", ["--at", "x=3,kind=a"], ["y", "z", "given x=3,kind=a", "data near the slice"]),
+        ("two", ["--at", "x=3,kind=a", "--target", "z"], ["z", "density"]),
+        ("two", ["--feature", "kind", "--at", "x=2", "--target", "z"], ["kind", "z", "at x = 2"]),
+    ],
+)
+def test_plot_draws_slices(folder, tmp_path, capsys, model, options, names):
+    out = tmp_path / "fig.svg"
+    command = ["plot", folder / f"{model}.kcdo", "--data", folder / "test.csv", "-o", out]
+    with mpl.rc_context({"svg.fonttype": "none"}):  # letters stay letters
+        succeed_here(*command, *options, capsys=capsys)
+    words = re.findall(r"<text[^>]*>([^<]*)</text>", out.read_text())
+    for name in names:
+        assert name in words
 
 
 def test_report_writes_one_page(folder, tmp_path, capsys):
@@ -74,7 +99,18 @@ def test_report_writes_one_page(folder, tmp_path, capsys):
     page = out.read_text(encoding="utf-8")
     assert "<html" in page
     assert "kind" in page
+    assert "that the model was not fitted to" not in page
+    unseen = ["report", folder / "one.kcdo", "--held-out", folder / "test.csv", "-o", out]
+    succeed_here(*unseen, "--quiet")
+    assert "that the model was not fitted to" in out.read_text(encoding="utf-8")
     command = ["report", folder / "one.kcdo", "--data", folder / "none.csv", "-o", out]
-    fail_here(capsys, [(command, 1, ["there is no file"])])
-    command[3:] = [folder / "test.csv", "-o", tmp_path / "none" / "r.html"]
-    fail_here(capsys, [(command, 1, ["there is no folder"])])
+    nowhere = [*command[:3], folder / "test.csv", "-o", tmp_path / "none" / "r.html"]
+    fail_here(
+        capsys,
+        [
+            (command, 1, ["there is no file"]),
+            (nowhere, 1, ["there is no folder"]),
+            ([*unseen, "--data", folder / "test.csv"], 2, ["--data, or by --held-out"]),
+            ([*unseen[:2], "-o", out], 2, ["--data, or by --held-out"]),
+        ],
+    )

@@ -118,6 +118,13 @@ def test_other_writings_of_dates(write, capsys, day):
     fail_here(capsys, [(fit(write(text_of(table(day=[day] * N)))), 1, [f"such as '{day}'"])])
 
 
+def test_numbers_in_another_style_are_not_made_categories(write, capsys):
+    commas = [f'"{x.replace(".", ",")}"' for x in table()["x"]]
+    data = write(text_of(table(x=commas)))
+    fail_here(capsys, [(fit(data), 1, ["'x'", "'0,0' in row 1", "--decimal ,"])])
+    succeed_here(*fit(data, "--decimal", ",", "--quiet"))
+
+
 def test_nul_characters_are_refused(write, capsys):
     header = write(text_of(table()).replace("kind", "ki\0nd"))
     row = write(with_cell("kind", 40, "a\0"), "row.csv")

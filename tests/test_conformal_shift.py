@@ -369,10 +369,18 @@ def refers_to(name, **changes):
         ("groups", with_field("ConformalSplit", "groups", None), "groups without a rule"),
         ("groups", with_field("ConformalSplit", "labels", {"$tuple": [0]}), "groups of calibr"),
         ("groups", with_field("ConformalSplit", "labels", {"$tuple": [0, 0]}), "of one label"),
-        ("groups", refers_to("ConformalPredictor", model="Gaussian"), "without a model"),
+        (
+            "groups",
+            refers_to("ConformalPredictor", model="Gaussian"),
+            "model must not be of",
+        ),
         ("groups", refers_to("ConformalPredictor", calibration="Gaussian"), "calibration must not"),
         ("jackknife+", with_field("ConformalFolds", "held_out", {"$tuple": []}), "without folds"),
-        ("jackknife+", refers_to("ConformalHeldOut", model="Gaussian"), "without a model"),
+        (
+            "jackknife+",
+            refers_to("ConformalHeldOut", model="Gaussian"),
+            "model must not be of the kind",
+        ),
     ],
 )
 def test_forged_predictors_are_refused(kind, edit, message, saved, tmp_path):

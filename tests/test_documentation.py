@@ -1,4 +1,4 @@
-"""The Python examples of the README and the documentation pages run as printed."""
+"""Examples of the README and the documentation run as printed, and what pages name exists."""
 
 import re
 import runpy
@@ -22,6 +22,30 @@ def test_examples_run(page, tmp_path, monkeypatch):
     namespace: dict[str, object] = {}
     for example in EXAMPLE.findall(page.read_text(encoding="utf-8")):
         exec(compile(example, page.name, "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    targets = re.findall(r"\]\(([^)\s#]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    local = [target for target in targets if "://" not in target and "gallery/" not in target]
+    assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+def test_the_architecture_page_names_files_that_exist():
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+\.pyi?|\w+/)`", text)
+    homes = [ROOT, ROOT / "src/kcdo", ROOT / "src/kcdo/fitting", ROOT / "src/kcdo/metrics"]
+    homes += [ROOT / "src/kcdo/components"]
+    assert len(named) > 50
+    assert [name for name in named if not any((home / name).exists() for home in homes)] == []
+
+
+def test_the_architecture_page_tells_the_stages_of_a_default_fit():
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    fitting = ROOT / "src/kcdo/fitting"
+    code = "".join((fitting / name).read_text() for name in ("univariate.py", "automatic.py"))
+    told = re.findall(r"^\d\. \*\*([\w ]+)\*\*", text, flags=re.MULTILINE)
+    assert told == re.findall(r'stage\("([\w ]+)"\)', code)
 
 
 def test_the_readme_has_an_example():

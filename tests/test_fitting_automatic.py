@@ -157,7 +157,6 @@ def test_the_fit_is_a_function_of_rows_and_a_spec():
     plain, located = fit.parameters.components
     assert fit.parameters.weights == fit.model.weights
     assert plain.alpha == fit.system.alpha
-    assert fit.importances.shape == (2,)
     np.testing.assert_array_equal(located.floor, [0.0])
     again = fit.parameters.fit(rows_of(30), spec.settings)
     y = np.linspace(-3, 3, 9)[:, None]
@@ -189,6 +188,15 @@ def test_a_mixture_of_near_rows_alone_needs_many_rows():
     spec = ModelSpec(kcdo.Gaussian(1.0), settings=settings, combination=alone)
     with pytest.raises(InvalidInputError, match="a component for more than 77 rows on Nyström"):
         automatic_fit(spec, rows_of(40))
+
+
+@pytest.mark.parametrize("solver", [Exact(), Nystrom(4)], ids=["exact", "nystrom"])
+def test_a_handful_of_rows_is_fitted_exactly_by_the_rule(solver):
+    settings = Settings(solver=solver, effort=SHORT)
+    fit = automatic_fit(ModelSpec(kcdo.Gaussian(), settings=settings), rows_of(9))
+    assert fit.loss is None
+    assert fit.system.describe().method == "exact"
+    assert fit.model.weights == pytest.approx({"plain": 0.9, "marginal_tail": 0.1})
 
 
 def test_a_fit_may_do_less_work():

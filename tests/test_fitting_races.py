@@ -14,9 +14,11 @@ from kcdo.fitting.filters import OutputFamily, scale_per_length
 from kcdo.fitting.losses import LogScore
 from kcdo.fitting.objectives import HeldOutLoss
 from kcdo.fitting.races import (
+    DensityChoice,
     DensitySearch,
     Fixed,
     Start,
+    length_bounds,
     ridge_above,
     share_beside,
     shortest_length,
@@ -26,7 +28,8 @@ from kcdo.kernels import FreeScales, Gaussian, Matern
 from kcdo.linalg import Tikhonov
 from kcdo.measures import UniformBox
 from kcdo.rows import Rows
-from kcdo.systems import ExactRows, Groups
+from kcdo.systems import ExactRows, Groups, NearestRows
+from tests.output_sides import measures, outputs
 
 
 def waves(n=80, seed=0):
@@ -146,3 +149,26 @@ def test_the_filter_is_tuned_to_given_weights(tuned):
     assert at < objective(np.array([0.0, *blurred.log_lengths, blurred.log_ridge]))[0] - 0.1
     fixed = FilterSearch(rows, judged, family, LogScore(), Fixed(ridge=2.0)).best(blurred, weights)
     assert np.exp(fixed.log_ridge) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("where", ["scattered", "sample", "line"])
+def test_sparse_weights_tune_the_filter_as_dense_ones_do(where):
+    """Of near rows, on any reference measure: rows without weight do not count."""
+    measure = measures()[where]
+    d = measure.dim
+    rng = np.random.default_rng(0)
+    rows = Rows(rng.normal(size=(40, 2)), outputs(d, 40, 1), np.ones(40))
+    judged = np.arange(0, 40, 3)
+    near = NearestRows(Gaussian(1.0), rows.X, rows.weights, neighbours=6).factor(1e-2)
+    weights = near.held_out_weights(judged)
+    family = OutputFamily(measure, Gaussian(), np.full(d, 0.5), Tikhonov())
+    start = Start(Gaussian(), Gaussian(1.0), family, np.full(d, 1e-3))
+    lengths = np.zeros(family.n_lengths)
+    choice = DensityChoice(start, Gaussian(1.0), 1e-2, lengths, 0.0, np.inf)
+    sparse, dense = (
+        FilterSearch(rows, judged, family, LogScore()).best(choice, w)
+        for w in (weights, weights.toarray())
+    )
+    assert sparse.loss == pytest.approx(dense.loss, rel=1e-6)
+    np.testing.assert_allclose(sparse.log_lengths, dense.log_lengths, atol=1e-4)
+    assert len(length_bounds(family, np.full(d, 1e-3))) == family.n_lengths

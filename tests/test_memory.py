@@ -1,4 +1,4 @@
-"""Memory asked for before it is taken, and progress that is told."""
+"""Memory asked for before it is taken."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,6 @@ import pytest
 
 from kcdo.errors import NotEnoughMemoryError
 from kcdo.memory import available_memory, require_memory
-from kcdo.progress import Progress
 
 
 def meminfo(monkeypatch, text):
@@ -51,21 +50,3 @@ def test_memory_is_asked_for_before_it_is_taken(monkeypatch):
     with pytest.raises(NotEnoughMemoryError, match=message) as caught:
         require_memory(3.5 * (1 << 30), "a matrix", "use less")
     assert isinstance(caught.value, MemoryError)
-
-
-def test_progress_tells_every_five_per_cent_once(capsys):
-    progress = Progress(verbose=True)
-    for name in ("first", "second"):
-        with progress.stage(name):
-            for done in range(1, 201):
-                progress.update(done, 200)
-    text = capsys.readouterr().err
-    assert text.count("first: ") == text.count("second: ") == 22  # 0, 5, ..., 100 and the time
-    assert text.count("\n") == 2
-
-
-def test_silence(capsys):
-    progress = Progress()
-    with progress.stage("nothing"):
-        progress.update(1, 2)
-    assert capsys.readouterr().err == ""

@@ -40,6 +40,10 @@ class NeighbourParameters:
 
     count: int
 
+    names = ("neighbours",)
+    dim = None
+    kernels = ()
+
     def fit(self, rows: Rows, settings: Settings) -> "NeighbourNormal":
         """Return the component of these rows."""
         return NeighbourNormal(rows, self.count)
@@ -54,6 +58,12 @@ class NeighbourNormal:
 
     names = ("neighbours",)
     linear = False  # of an uncertain input it is asked at points
+    exact_held_out = True
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of columns of the inputs."""
+        return self.rows.X.shape[1]
 
     @property
     def dim(self) -> int:

@@ -235,9 +235,9 @@ def test_near_rows_are_near_to_the_inner_kernel():
     assert without_warps(Nugget(kernel, 0.2)) == Nugget(Power(inner, 2), 0.2)
     np.testing.assert_allclose(after_warps(kernel, X), roots(X))
     np.testing.assert_allclose(metric_coordinates(kernel, X), roots(X) / [0.5, 5.0])
-    near = NearestRows(kernel, X, np.ones(80), 1e-3, neighbours=9)
+    near = NearestRows(kernel, X, np.ones(80), neighbours=9).factor(1e-3)
     same = Gaussian((0.5 / np.sqrt(2.0), 5.0 / np.sqrt(2.0)))
-    other = NearestRows(same, roots(X), np.ones(80), 1e-3, neighbours=9)
+    other = NearestRows(same, roots(X), np.ones(80), neighbours=9).factor(1e-3)
     np.testing.assert_allclose(
         near.section(queries).toarray(), other.section(roots(queries)).toarray(), rtol=1e-8
     )

@@ -1,14 +1,17 @@
-"""Model files of automatic fits: every form of a combination, what was chosen, and bounds."""
+"""Model files of automatic fits: every component of a mixture, what was chosen, and bounds."""
 
+import io
+import zipfile
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kcdo.combination import Combination, CombinedOperator
 
 import kcdo
+from kcdo.components import Combination, LocationScale, Mixture
 from kcdo.kernels import Automatic
 from kcdo.persistence import model_info
 from kcdo.transforms import Columns
@@ -26,6 +29,7 @@ from tests.model_files import (
 )
 
 N = 60
+OLD = Path(__file__).parent / "data" / "model-1.0-auto.kcdo"
 
 
 def data(n=N):
@@ -119,7 +123,7 @@ def path(tmp_path):
 def test_a_round_trip_changes_no_bit(saved):
     model, loaded, file, X, _ = saved
     assert_same_fit(model, loaded)
-    assert isinstance(loaded._operator, CombinedOperator)
+    assert isinstance(loaded._operator, Mixture)
     assert_same_distributions(model.conditional(X[:5]), loaded.conditional(X[:5]))
     again = file.with_name("again.kcdo")
     loaded.save(again)
@@ -146,12 +150,14 @@ def test_a_loaded_model_is_fitted_anew_alike(path):
 
 def test_what_was_shared_is_shared_again(saved):
     _, loaded, _, _, _ = saved
-    operator, chosen = loaded._operator, loaded._chosen
-    assert operator.plain.output is chosen.plain.output
-    assert operator.plain.system.kernel is chosen.plain.kernel
-    if operator.located is not None:
-        assert operator.located.residual.output is chosen.residual.output
-        assert operator.located.map.location.centres.kernel is chosen.location.kernel
+    parts, parameters = loaded._operator.components, loaded._parameters.components
+    assert len(parts) == len(parameters)
+    assert parts[0].operator.output is parameters[0].output
+    assert parts[0].operator.system.kernel is parameters[0].kernel
+    for part, chosen in zip(parts, parameters, strict=True):
+        if isinstance(part, LocationScale):
+            assert part.residual.output is chosen.residual.output
+            assert part.map.location.centres.kernel is chosen.location.kernel
 
 
 def test_a_heuristic_model_is_refitted_after_loading(path):
@@ -178,16 +184,14 @@ def test_a_file_tells_weights_and_importances(whole_file):
     assert isinstance(report["loss"], float)
 
 
-def test_half_of_the_whitener_is_written(whole_file):
-    loaded = kcdo.load(whole_file)
-    whitener = loaded._operator.located.map.spread.whitener
-    n = len(whitener)
-    assert np.array_equal(whitener, np.triu(whitener))
-    assert n == 25
-    sizes = []
-    forge(whole_file, whole_file.with_name("copy.kcdo"), lambda m: sizes.append(m["objects"]))
-    (field,) = [r["fields"]["whitener"] for r in sizes[0] if r["class"] == "Spread"]
-    assert set(field) == {"$array"}
+def test_no_square_matrix_is_written(whole_file):
+    spread = kcdo.load(whole_file)._operator.components[1].map.spread
+    assert spread.whitener.shape == (25, 25)
+    with zipfile.ZipFile(whole_file) as file:
+        names = [name for name in file.namelist() if name.endswith(".npy")]
+        arrays = [np.load(io.BytesIO(file.read(name))) for name in names]
+    assert max(array.size for array in arrays) > 25
+    assert not any(array.shape == (25, 25) or array.size == 25 * 26 // 2 for array in arrays)
 
 
 def test_bounds_are_kept(saved):
@@ -205,6 +209,23 @@ def test_bounds_are_kept(saved):
 
 def weights(**values):
     return {"$dict": [[name, value] for name, value in values.items()]}
+
+
+def without(name, part):
+    """Take the first component of some class out of a mixture, or out of its parameters."""
+
+    def edit(metadata):
+        entries = records(metadata, name)[0]["components"]["$tuple"]
+        kinds = [metadata["objects"][entry["$ref"]]["class"] for entry in entries]
+        del entries[kinds.index(part)]
+
+    return edit
+
+
+def with_plain_for_nearest(metadata):
+    """Let the component of near rows be the operator of all rows."""
+    (plain,), (nearest,) = records(metadata, "PlainDensity"), records(metadata, "NearestDensity")
+    nearest["operator"] = plain["operator"]
 
 
 def without_part(field):
@@ -253,28 +274,30 @@ def shift(tree, place):
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (with_field("CombinedOperator", "weights", weights(plain=1.5)), "do not sum to 1"),
-        (
-            with_field("CombinedOperator", "weights", weights(plain=1.5, marginal_tail=-0.5)),
-            "do not sum to 1",
-        ),
-        (with_field("CombinedOperator", "weights", weights(other=1.0)), "unknown forms"),
-        (with_field("CombinedOperator", "weights", weights(plain="1")), "weights must not be"),
-        (with_field("CombinedOperator", "located", None), "a form that is missing"),
-        (with_field("CombinedOperator", "plain", None), "plain must not be"),
-        (with_field("Chosen", "weights", weights(plain=0.0)), "do not sum to 1"),
-        (with_field("Chosen", "residual", None), "a form without its parameters"),
-        (with_field("Chosen", "location", {"$ref": 0}), r"Chosen\.location must not be"),
+        (with_field("Mixture", "weights", weights(plain=1.5)), "do not sum to 1"),
+        (with_field("Mixture", "weights", weights(plain=1.5, normal=-0.5)), "do not sum to 1"),
+        (with_field("Mixture", "weights", weights(other=1.0)), "unknown components"),
+        (with_field("Mixture", "weights", weights(plain="1")), "weights must not be"),
+        (with_field("Mixture", "weights", weights(nearest=1.0)), "a component that is missing"),
+        (with_field("Mixture", "components", {"$tuple": []}), "without its density operator"),
+        (with_field("Mixture", "components", {"$tuple": [{"$ref": 0}]}), "must not be"),
+        (without("Mixture", "PlainDensity"), "without its density operator"),
+        (without("ModelParameters", "Side"), "parameters without those of the density"),
+        (without("Mixture", "Located"), "a component that is missing"),
+        (without("ModelParameters", "LocationScaleParameters"), "a component that is missing"),
+        (with_field("ModelParameters", "weights", weights(plain=0.0)), "do not sum to 1"),
+        (with_field("LocationScaleParameters", "residual", None), "residual must not be"),
+        (with_field("LocationScaleParameters", "location", {"$ref": 0}), "location must not be"),
         (with_field("Side", "alpha", 0.0), "ridges that are not positive"),
         (with_field("LocationParameters", "noise", -1.0), "noise that is not positive"),
         (with_field("LocationParameters", "noise_of_noise", 0), "noise that is not positive"),
-        (with_field("Spread", "noise", 0.0), "variances that are negative"),
+        (with_field("RidgeSpread", "noise", 0.0), "noise that is not positive"),
         (with_field("Columns", "parts", {"$tuple": []}), "a transform of no outputs"),
         (with_field("Above", "lower", {"$float": "inf"}), "a bound must be finite"),
         (with_field("Above", "scale", -1.0), "scale of a bound must be positive"),
         (part_of_fit("_transform", {"$ref": 0}), "no such part '_transform'"),
-        (part_of_fit("_chosen", None), "no such part '_chosen'"),
-        (without_part("_chosen"), "a combination without its parameters"),
+        (part_of_fit("_parameters", None), "no such part '_parameters'"),
+        (without_part("_parameters"), "a mixture without its parameters"),
         (without_part("_transform"), "damaged"),
         (with_parameter("combination", 3), "combination must be a Combination; got 3"),
         (with_kernel("Side", "kernel"), "3 scales but the data have 2 columns"),
@@ -287,9 +310,46 @@ def test_forged_metadata(edit, message, whole_file, path):
         kcdo.load(path)
 
 
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (with_field("CombinedOperator", "weights", weights(plain=1.5)), "do not sum to 1"),
+        (with_field("CombinedOperator", "weights", weights(nearest=1.0)), "that is missing"),
+        (with_field("CombinedOperator", "located", None), "a component that is missing"),
+        (with_field("CombinedOperator", "plain", None), "plain must not be"),
+        (with_field("Chosen", "residual", None), "a component without its parameters"),
+        (with_field("Chosen", "location", {"$ref": 0}), r"Chosen\.location must not be"),
+        (with_field("Spread", "noise", 0.0), "noise that is not positive"),
+    ],
+)
+def test_forged_files_of_the_first_version(edit, message, path):
+    forge(OLD, path, edit)
+    with pytest.raises(kcdo.ModelFileError, match=message):
+        kcdo.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "array"),
+    [
+        ("CombinedOperator", "centre", np.ones(2)),
+        ("CombinedOperator", "spread", np.ones(2)),
+        ("CombinedOperator", "spread", np.full(1, np.inf)),
+        ("Chosen", "floor", np.ones(3)),
+        ("Chosen", "floor", -np.ones(1)),
+        ("Spread", "whitener", np.ones(7)),
+        ("Spread", "whitener", np.ones(40 * 41 // 2)),
+    ],
+)
+def test_forged_arrays_of_the_first_version(name, field, array, path):
+    edit = with_field(name, field, {"$array": "forged"})
+    forge(OLD, path, edit, members={"arrays/forged.npy": npy(array)})
+    with pytest.raises(kcdo.ModelFileError, match=r"do not fit|contains NaN or infinity"):
+        kcdo.load(path)
+
+
 def with_another_output(metadata):
-    """Let near rows have the output side of the plain form."""
-    fields = records(metadata, "NearRows")[0]
+    """Let near rows have the output side of the plain component."""
+    fields = records(metadata, "RowValues")[0]
     sides = [i for i, r in enumerate(metadata["objects"]) if r["class"] == "Reconstruction"]
     fields["output"] = {"$ref": next(i for i in sides if i != fields["output"]["$ref"])}
 
@@ -297,11 +357,12 @@ def with_another_output(metadata):
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (with_field("NearestRows", "alpha", {"$float": "inf"}), "ridges that are not positive"),
+        (with_field("NearestRows", "alpha", {"$float": "inf"}), "alpha must be positive"),
         (with_field("NearestRows", "neighbours", 0), "the number of neighbours"),
         (with_field("NearestRows", "neighbours", 2101), "the number of neighbours"),
-        (with_field("CombinedOperator", "nearest", None), "a form that is missing"),
-        (with_field("Chosen", "nearest", None), "a form that is missing"),
+        (without("Mixture", "NearestDensity"), "a component that is missing"),
+        (without("ModelParameters", "NearestParameters"), "a component that is missing"),
+        (with_plain_for_nearest, "near rows"),
         (with_another_output, "two output sides"),
     ],
 )
@@ -319,17 +380,17 @@ def test_forged_near_rows(edit, message, path):
         ("Regression", "coefficients", np.ones((25, 2))),
         ("Regression", "coefficients", np.ones((24, 1))),
         ("Regression", "offset", np.ones((1, 1))),
-        ("Spread", "whitener", np.ones(7)),
-        ("Spread", "signal", np.ones(2)),
-        ("Spread", "signal", -np.ones(1)),
+        ("RidgeSpread", "ridge", np.ones(7)),
+        ("RidgeSpread", "ridge", -np.ones(25)),
+        ("RidgeSpread", "signal", np.ones(2)),
+        ("RidgeSpread", "signal", -np.ones(1)),
         ("LocationScale", "factor", np.ones(2)),
         ("LocationScale", "factor", -np.ones(1)),
         ("LocationScale", "floor", np.ones((1, 1))),
-        ("CombinedOperator", "centre", np.ones(2)),
-        ("CombinedOperator", "spread", np.ones(2)),
-        ("CombinedOperator", "spread", np.full(1, np.inf)),
-        ("Chosen", "floor", np.ones(3)),
-        ("Chosen", "floor", -np.ones(1)),
+        ("LocationScaleParameters", "floor", np.ones(3)),
+        ("LocationScaleParameters", "floor", -np.ones(1)),
+        ("DensityOperator", "marginal", np.ones(3)),
+        ("MatrixValues", "first", np.ones((25, 2))),
     ],
 )
 def test_forged_arrays(name, field, array, whole_file, path):

@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 import kcdo
 from kcdo.errors import InvalidInputError, MissingExtraError
+from kcdo.metrics.nearness import nearness
 from kcdo.plotting.queries import held_label, resting_values, row_labels, sweep
 from tests.gaussian_truth import GaussianTruth, made
 
@@ -99,13 +100,14 @@ def test_heat_map_finds_both_modes_and_no_ripples():
 def test_heat_map_names_axes_and_says_what_is_held():
     X, y = table()
     model = Truth()
-    display = kcdo.DensityHeatmapDisplay.from_estimator(model, X, y, at={"hour": 8})
-    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("flow", "speed")
+    display = kcdo.DensityHeatmapDisplay.from_estimator(model, X, at={"hour": 8})
     assert display.ax_.get_title() == "at hour = 8, kind = car"
     assert isinstance(model.asked, pd.DataFrame)
     assert model.asked["kind"].dtype == X["kind"].dtype
     assert set(model.asked["kind"]) == {"car"}
     assert set(model.asked["hour"]) == {8}
+    display = kcdo.DensityHeatmapDisplay.from_estimator(model, X, y)
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("flow", "speed")
     colourbar = [ax for ax in display.figure_.axes if ax is not display.ax_]
     assert colourbar[0].get_ylabel() == "p(speed | flow)"
 
@@ -118,6 +120,128 @@ def test_heat_map_of_another_input_and_output():
     assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("x1", "y1")
     held = np.quantile(X[:, 0], 0.5, method="inverted_cdf")
     np.testing.assert_allclose(display.median, 2 * held + 1)
+
+
+def test_of_many_rows_some_are_drawn(monkeypatch):
+    monkeypatch.setattr("kcdo.plotting.slices._MOST_ROWS", 15)
+    X, y = table()
+    display = kcdo.DensityHeatmapDisplay.from_estimator(Truth(), X, y)
+    drawn = np.asarray(display.points_.get_offsets())
+    assert len(drawn) == 15
+    assert {tuple(row) for row in drawn} <= set(zip(X["flow"], y, strict=True))
+
+
+class Plane:
+    """A right model of y = a + 4 b + noise of sd 0.2, whatever the third input is."""
+
+    def conditional(self, X):
+        return GaussianTruth((X["a"] + 4 * X["b"]).to_numpy(), np.full(len(X), 0.2))
+
+
+def plane(n=600):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(-1, 1, (n, 3)), columns=["a", "b", "idle"])
+    return X, pd.Series(X["a"] + 4 * X["b"] + 0.2 * rng.standard_normal(n), name="y")
+
+
+def test_rows_far_from_the_slice_are_not_drawn():
+    X, y = plane()
+    display = kcdo.DensityHeatmapDisplay.from_estimator(Plane(), X, y, feature="a", at={"b": 0.5})
+    drawn, opacity = np.asarray(display.points_.get_offsets()), display.points_.get_alpha()
+    rows = X.assign(y=y).set_index("a").loc[drawn[:, 0]]
+    off = np.abs(rows["b"] - 0.5).to_numpy()
+    assert 20 < len(drawn) < 60
+    assert off.max() < 0.1
+    assert np.abs(rows["idle"]).max() > 0.9  # what does not matter may differ
+    assert opacity[off < 0.02].min() > 2 * opacity[off > 0.05].max()
+    assert display.points_.get_label() == "data near the slice"
+    # a right model looks right: most of what is drawn lies in its interval, of all rows little does
+    low, high = display.intervals[0.9].T
+
+    def inside(x, values):
+        above = values >= np.interp(x, display.x, low)
+        return above & (values <= np.interp(x, display.x, high))
+
+    assert np.average(inside(*drawn.T), weights=opacity) > 0.7
+    assert np.mean(inside(X["a"], y)) < 0.2
+
+
+def test_all_rows_of_one_input_are_drawn_alike():
+    X, y = plane(100)
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X[["a"]], y)
+    display = kcdo.DensityHeatmapDisplay.from_estimator(model, X[["a"]], y)
+    assert len(display.points_.get_offsets()) == 100
+    assert len(set(display.points_.get_alpha())) == 1
+    assert display.points_.get_label() == "data"
+
+
+def test_weights_are_of_the_data():
+    dist, _ = made(q=3)
+    with pytest.raises(InvalidInputError, match="weights are of the data: there must be one for"):
+        kcdo.DensityHeatmapDisplay.from_distribution(dist, [0, 1, 2], weights=np.ones(3))
+
+
+def test_outputs_have_the_names_of_the_training_data():
+    X, y = plane(60)
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, y.rename("height"))
+    assert kcdo.DensityHeatmapDisplay.from_estimator(model, X).ax_.get_ylabel() == "height"
+    named = kcdo.ConditionalDensityOperator(selection="heuristic")
+    dist = named.fit(X, X[["a", "b"]].set_axis(["speed", "gap"], axis=1)).conditional(X[:3])
+    assert dist.target_names == ("speed", "gap")
+    assert dist.marginal(1).plot().get_xlabel() == "gap"
+    assert kcdo.RidgelineDisplay.from_distribution(dist, output="gap").ax_.get_xlabel() == "gap"
+    joint = kcdo.JointDensityDisplay.from_distribution(dist[0])
+    assert joint.output_names == ("speed", "gap")
+
+
+# --- violins
+
+
+def lanes(n=200):
+    rng = np.random.default_rng(4)
+    kind = rng.choice(["left", "right", "middle"], n)
+    X = pd.DataFrame({"lane": pd.Categorical(kind), "flow": rng.uniform(0, 1, n)})
+    y = pd.Series(3.0 * (kind == "left") + 5 * X["flow"] + 0.3 * rng.standard_normal(n))
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, y.rename("speed"))
+    return model, X, y.rename("speed")
+
+
+def test_violins_are_the_densities_of_the_categories():
+    model, X, y = lanes()
+    display = kcdo.ViolinDisplay.from_estimator(model, X, y, feature="lane", at={"flow": 0.5})
+    assert display.labels == ["left", "middle", "right"]
+    assert [t.get_text() for t in display.ax_.get_xticklabels()] == display.labels
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("lane", "speed")
+    assert display.ax_.get_title() == "at flow = 0.5"
+    queries = pd.DataFrame({"lane": pd.Categorical(display.labels), "flow": 0.5})
+    dist = model.conditional(queries)
+    np.testing.assert_allclose(display.densities, dist.pdf(display.y))
+    np.testing.assert_allclose(display.medians, dist.quantile(0.5))
+    widest = display.violins_[0].get_paths()[0].vertices[:, 0]
+    assert 0.3 < np.ptp(widest) < 1.0  # violins do not touch
+    drawn = np.asarray(display.points_.get_offsets())
+    assert 10 < len(drawn) < 150
+    shown = np.isin(y, drawn[:, 1])
+    assert np.abs(X["flow"][shown] - 0.5).max() < 0.45
+
+
+def test_violins_of_distributions():
+    dist, _ = made(q=3)
+    display = kcdo.ViolinDisplay.from_distribution(dist, list("abc"), ax=plt.subplots()[1])
+    assert display.points_ is None
+    assert len(display.violins_) == 3
+    with pytest.raises(InvalidInputError, match="3 queries need as many labels; got 2"):
+        kcdo.ViolinDisplay.from_distribution(dist, ["a", "b"])
+
+
+def test_numbers_of_few_values_may_be_violins():
+    X = np.column_stack([np.repeat([2.0, 10.0, 1.0], 10), np.arange(30.0)])
+    display = kcdo.ViolinDisplay.from_estimator(Truth(), X, np.arange(30.0))
+    assert display.labels == ["1.0", "2.0", "10.0"]
+    np.testing.assert_allclose(display.medians, [2.0, 4.0, 20.0])
+
+
+# --- heat map, drawn again
 
 
 def test_heat_map_draws_into_given_axes_and_again():
@@ -141,7 +265,7 @@ def test_heat_map_of_a_fitted_model():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"feature": "kind"}, "'kind' is not numeric.*RidgelineDisplay"),
+        ({"feature": "kind"}, "'kind' is not numeric.*ViolinDisplay"),
         ({"feature": "speed"}, r"no input is called 'speed'; there are \['flow', 'hour', 'kind'\]"),
         ({"feature": 3}, "input 3 does not exist: there are 3"),
         ({"feature": 1.5}, "input must be a name or a position; got 1.5"),
@@ -287,6 +411,32 @@ def test_contours_of_a_fitted_model_hold_the_share_they_say():
     mass = display.density / display.density.sum()
     for level, height in display.regions.items():
         assert mass[display.density >= height].sum() == pytest.approx(level, abs=0.03)
+
+
+def test_rows_far_from_the_query_are_not_among_the_contours():
+    X, Y = kcdo.make_donut(6, random_state=0)
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
+    display = kcdo.JointDensityDisplay.from_estimator(model, [[0.5]], Y, inputs=X)
+    np.testing.assert_allclose(display.weights, nearness(model, X, {0: 0.5}), rtol=1e-12)
+    near = np.abs(X[:, 0] - 0.5) < 0.03
+    assert display.weights[near].min() > 0.5
+    assert display.weights[np.abs(X[:, 0] - 0.5) > 0.8].max() < 0.1
+    points = display.ax_.collections[1]
+    assert len(points.get_offsets()) == np.count_nonzero(display.weights > 0.05) < len(X)
+
+
+def test_contours_of_several_queries_have_a_panel_each():
+    dist, _ = made(q=5, d=2)
+    panels = kcdo.plot_distribution(dist)
+    assert [panel.get_title() for panel in panels] == [f"query {i}" for i in range(5)]
+    assert len({panel.get_xlim() for panel in panels}) == 1
+    assert len({panel.get_ylim() for panel in panels}) == 1
+    assert [panel.get_legend() is None for panel in panels] == [False, True, True, True, True]
+    assert len(kcdo.plot_distribution(made(q=30, d=2)[0])) == 8
+    _, axes = plt.subplots(1, 2)
+    assert list(kcdo.plot_distribution(dist[:2], ax=axes)) == list(axes)
+    with pytest.raises(InvalidInputError, match="contours of 5 queries need as many axes; got 2"):
+        kcdo.plot_distribution(dist, ax=axes)
 
 
 def test_contour_errors():

@@ -1,12 +1,12 @@
 """The report: what it says, that it is safe to open, and that it stays small."""
 
 import base64
+import itertools
 import json
 import re
 import subprocess
 import sys
 from html.parser import HTMLParser
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,21 +14,20 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
 
 import kcdo
 from kcdo.errors import InvalidInputError, MissingExtraError, SignedDensityError
+from kcdo.metrics.nearness import place_and_width
 from kcdo.reports import write_report
-from kcdo.reports.accuracy import Accuracy, OutputAccuracy, measure_accuracy
-from kcdo.reports.columns import Column
-from kcdo.reports.inputs import controls
 from kcdo.reports.rendering import _environment
-from kcdo.reports.sections import accuracy_section
-from kcdo.reports.shown import MeasuredRows
-from kcdo.reports.text import number, script_json, split_unit
+from kcdo.reports.text import number, script_json
 
 ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+def floats(text):
+    return np.frombuffer(base64.b64decode(text), "<f4")
 
 
 class Page(HTMLParser):
@@ -68,12 +67,18 @@ class Page(HTMLParser):
         output = self.explorer["outputs"][k]
         low, high, size = output["axis"]
         whole = np.frombuffer(base64.b64decode(output["curves"]), "<u2").reshape(-1, size)
-        peaks = np.frombuffer(base64.b64decode(output["peaks"]), "<f4")
-        packed = np.frombuffer(base64.b64decode(output["statistics"]), "<u2") / 65535
-        start, end = output["range"]
-        shape = (-1, len(self.explorer["statistics"]))
-        statistics = (start + packed * (end - start)).reshape(shape)
+        peaks, statistics = floats(output["peaks"]), floats(output["statistics"])
+        statistics = statistics.reshape(-1, len(self.explorer["statistics"]))
         return np.linspace(low, high, size), whole / 65535 * peaks[:, None], statistics
+
+    def combinations(self):
+        """Inputs of all curves in turn: codes of categories, and numbers."""
+        inputs, anchors = self.explorer["inputs"], self.explorer["anchors"]
+        for grid in self.explorer["grids"]:
+            base = dict(enumerate(anchors[grid["anchor"]]["values"]))
+            choices = [inputs[i]["values"] for i in grid["inputs"]]
+            for values in itertools.product(*choices):
+                yield base | dict(zip(grid["inputs"], values, strict=True))
 
 
 def traffic(n, rng):
@@ -126,6 +131,7 @@ def test_the_page_is_well_formed_and_has_all_parts(page):
     assert [a["id"] for tag, a in page.tags if tag == "section"] == [
         "explore",
         "accuracy",
+        "effects",
         "data",
         "parameters",
     ]
@@ -165,32 +171,80 @@ def test_the_curves_are_those_of_the_model(page, fitted):
     model, X, _ = fitted
     grid, densities, statistics = page.unpack()
     inputs = page.explorer["inputs"]
-    shape = [len(i["texts"]) for i in inputs]
-    assert len(densities) == np.prod(shape)
+    names = {"flow": "flow [veh/h]", "rain": "rain_mm", "hour": "hour", "lane": "lane"}
+    every = list(page.combinations())
+    assert len(densities) == len(statistics) == len(every)
+    firsts = [grid["first"] for grid in page.explorer["grids"]]
     rng = np.random.default_rng(0)
-    labels = {"flow": "flow [veh/h]", "rain": "rain_mm", "hour": "hour", "lane": "lane"}
-    for k in rng.integers(0, len(densities), 5):
-        places = np.unravel_index(k, shape)
+    for k in [*firsts[:9], *rng.integers(0, len(every), 5)]:
         row = {
-            labels[i["label"]]: i["texts"][place]
-            if i["label"] == "lane"
-            else (i["values"] or [float(t) for t in i["texts"]])[place]
-            for i, place in zip(inputs, places, strict=True)
+            names[i["label"]]: i["names"][int(value)] if i["names"] else value
+            for i, value in zip(inputs, every[k].values(), strict=True)
         }
         dist = model.conditional(pd.DataFrame([row])[list(X.columns)])
         exact = dist.pdf(grid)[0]
-        np.testing.assert_allclose(densities[k], exact, atol=1e-3 * exact.max())
-        wanted = [dist.summary([name])[name][0] for name in page.explorer["statistics"]]
-        np.testing.assert_allclose(statistics[k], wanted, atol=1e-2)
+        np.testing.assert_allclose(densities[k], exact, atol=0.02 * exact.max())
+        step = grid[1] - grid[0]
+        edges = [grid[0] - step / 2, *(grid + step / 2)]
+        np.testing.assert_allclose(densities[k] * step, np.diff(dist.cdf(edges)[0]), atol=1e-5)
+        *asked, place, width = page.explorer["statistics"]
+        found = [parts[0, 0] for parts in place_and_width(dist)]
+        wanted = [*(dist.summary(asked)[name][0] for name in asked), *found]
+        assert (place, width) == ("place", "width")
+        np.testing.assert_allclose(statistics[k], wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_any_two_inputs_can_be_moved(page):
+    inputs, grids = page.explorer["inputs"], page.explorer["grids"]
+    assert all(i["kind"] != "fixed" for i in inputs)
+    for pair in itertools.combinations(range(len(inputs)), 2):
+        assert any(g["anchor"] == 0 and set(pair) <= set(g["inputs"]) for g in grids)
+    for anchor in range(1, len(page.explorer["anchors"])):  # and any one from a row
+        of_row = [g["inputs"] for g in grids if g["anchor"] == anchor]
+        assert of_row == [[], *([i] for i in range(len(inputs)))]
+
+
+def test_the_rows_predicted_worst_lead_into_the_explorer(page, fitted):
+    model, X, y = fitted
+    densities = model.conditional(X).logpdf_pairs(y)
+    worst = (np.argsort(densities)[:10] + 1).tolist()
+    assert [a["number"] for a in page.explorer["anchors"]] == [None, *worst]
+    links = [a["href"] for tag, a in page.tags if tag == "a" and a["href"].startswith("#row")]
+    assert links == [f"#row-{number}" for number in worst]
+    for anchor in page.explorer["anchors"][1:]:
+        row = anchor["number"] - 1
+        assert anchor["outputs"] == [pytest.approx(y.iloc[row])]
+        flow = [i["label"] for i in page.explorer["inputs"]].index("flow")
+        assert anchor["values"][flow] == pytest.approx(X["flow [veh/h]"].iloc[row])
+    assert number(densities.min(), 3) in page.text
+
+
+def test_the_page_has_the_rows_with_what_was_predicted(page, fitted):
+    model, X, y = fitted
+    rows = page.explorer["rows"]
+    assert rows["n"] == 150
+    np.testing.assert_array_equal(floats(rows["numbers"]), np.arange(1, 151))
+    np.testing.assert_allclose(floats(rows["outputs"][0]), y, rtol=1e-6)
+    dist = model.conditional(X)
+    place, width = place_and_width(dist)
+    answers = dist.summary(["q5", "q50", "q95"]) | {"place": place[:, 0], "width": width[:, 0]}
+    for name, values in answers.items():
+        np.testing.assert_allclose(floats(rows["predicted"][0][name]), values, rtol=1e-5)
+    for i, packed in zip(page.explorer["inputs"], rows["inputs"], strict=True):
+        if i["label"] == "lane":
+            assert [i["names"][int(code)] for code in floats(packed)] == X["lane"].tolist()
+        if i["label"] == "hour":
+            np.testing.assert_allclose(floats(packed), X["hour"])
+            assert i["period"] == 24.0
 
 
 def test_several_outputs_have_marginals_and_two_a_joint_density(tmp_path):
     model, X, Y = small_model(d=2)
     made = Page(model.report(tmp_path / "r.html", X, Y))
     assert [o["label"] for o in made.explorer["outputs"]] == ["y0", "y1"]
-    side = made.explorer["joint"]["side"]
-    images = np.frombuffer(base64.b64decode(made.explorer["joint"]["images"]), np.uint8)
-    images = images.reshape(-1, side, side)
+    (pair,) = made.explorer["pairs"]
+    side = pair["side"]
+    images = np.frombuffer(base64.b64decode(pair["images"]), np.uint8).reshape(-1, side, side)
     assert len(images) == len(made.unpack(1)[1])
     # The joint density of the first axis is summed over the second.
     first = images[0].sum(axis=1) / images[0].sum()
@@ -198,13 +252,23 @@ def test_several_outputs_have_marginals_and_two_a_joint_density(tmp_path):
     coarse = np.interp(np.linspace(grid[0], grid[-1], side), grid, densities[0])
     np.testing.assert_allclose(first, coarse / coarse.sum(), atol=0.01)
     assert "Calibration of y1" in made.text
+    assert "Effects on y1" in made.text
 
 
-def test_three_outputs_have_no_joint_density(tmp_path):
+def test_three_outputs_have_a_picture_of_each_pair(tmp_path):
     model, X, Y = small_model(d=3, n=60, reference=kcdo.UniformBox(nodes=(12, 12, 12)))
     made = Page(model.report(tmp_path / "r.html", X, Y, output_names=["a", "b", "c"]))
-    assert made.explorer["joint"] is None
+    assert [pair["outputs"] for pair in made.explorer["pairs"]] == [[0, 1], [0, 2], [1, 2]]
     assert [o["label"] for o in made.explorer["outputs"]] == ["a", "b", "c"]
+
+
+def test_outputs_have_the_names_of_the_training_data(tmp_path):
+    _, X, Y = small_model()
+    model = kcdo.ConditionalDensityOperator(selection="heuristic")
+    model.fit(X, pd.Series(Y[:, 0], name="speed [km/h]"))
+    for y, wanted in ((Y[:, 0], "speed"), (pd.Series(Y[:, 0], name="pace"), "pace")):
+        made = Page(model.report(tmp_path / "r.html", X, y))
+        assert made.explorer["outputs"][0]["label"] == wanted
 
 
 @pytest.mark.parametrize(
@@ -331,7 +395,9 @@ def test_no_text_ends_the_script_element(text):
 
 
 def test_nothing_is_loaded_from_elsewhere(page):
-    assert not re.search(r"https?:|//[a-z]|url\(|fetch\(|import[ (]|XMLHttp|WebSocket", page.code)
+    assert not re.search(
+        r"https?:|//[a-z]|url\((?!#)|fetch\(|import[ (]|XMLHttp|WebSocket", page.code
+    )
     for _, attributes in page.tags:
         for name in ("src", "href", "action", "srcset", "data", "poster"):
             assert attributes.get(name, "#").startswith(("#", "data:"))
@@ -346,28 +412,13 @@ def test_nothing_is_loaded_from_elsewhere(page):
 def test_the_file_keeps_its_size(tmp_path):
     model, X, Y = small_model(p=6, d=2, n=80, reference=kcdo.UniformBox(nodes=(20, 20)))
     sizes = {}
-    for cap in (150_000, 400_000):
+    for cap in (250_000, 600_000):
         sizes[cap] = model.report(tmp_path / "r.html", X, Y, max_bytes=cap).stat().st_size
         assert 0.3 * cap < sizes[cap] <= cap
         assert len(Page(tmp_path / "r.html").explorer["inputs"]) == 6
     with pytest.raises(InvalidInputError, match="max_bytes leaves no room for a single curve"):
-        model.report(tmp_path / "r.html", X, Y, max_bytes=30_000)
-    assert (tmp_path / "r.html").stat().st_size == sizes[400_000]
-
-
-def test_the_default_size_is_below_ten_megabytes(fitted):
-    """Whatever the inputs, the plan has few enough curves; so none need be computed here."""
-    from kcdo.reports.curves import Axis, most_curves
-
-    rng = np.random.default_rng(0)
-    columns = [Column(f"x{i}", "number", rng.standard_normal(500)) for i in range(12)]
-    model = SimpleNamespace(report_=SimpleNamespace(n_centres=10, n_nodes=100))
-    for d in (1, 2, 8, 40):
-        limit = most_curves(model, [Axis(0.0, 1.0, 320)] * d, 10_000_000)
-        chosen = controls(columns, np.linspace(1, 0, 12), limit)
-        n_curves = np.prod([len(c.values) for c in chosen])
-        each = d * (2 * 320 + 16) + (36 * 36 if d == 2 else 0)
-        assert 1000 < 4 / 3 * n_curves * each <= 10_000_000
+        model.report(tmp_path / "r.html", X, Y, max_bytes=60_000)
+    assert (tmp_path / "r.html").stat().st_size == sizes[600_000]
 
 
 def test_a_report_that_fails_leaves_the_old_one(tmp_path, monkeypatch):
@@ -432,146 +483,3 @@ def test_signed_densities_have_no_report(tmp_path):
     with pytest.raises(SignedDensityError, match="positivity"):
         model.report(tmp_path / "r.html", X, Y[:, 0])
     assert list(tmp_path.iterdir()) == []
-
-
-# ---- the parts -------------------------------------------------------------
-
-
-def test_units_of_names():
-    assert split_unit("speed [km/h]") == ("speed", "km/h")
-    assert split_unit("speed(km/h) ") == ("speed", "km/h")
-    assert split_unit("temp_degC") == ("temp", "°C")
-    for plain in ("rain_1h", "temp_min", "group_a", "_km", "km", "[km]", "a)b("):
-        assert split_unit(plain) == (plain, "")
-
-
-@given(st.floats(-1e12, 1e12))
-def test_numbers_are_readable_and_near(value):
-    text = number(value).replace(",", "").replace("−", "-")
-    assert float(text) == pytest.approx(value, rel=1e-3, abs=1e-8)
-
-
-@given(
-    st.lists(st.floats(-1e4, 1e4), min_size=2, max_size=200),
-    st.booleans(),
-    st.integers(1, 3000),
-)
-def test_controls_take_usual_values_in_few_combinations(values, whole, limit):
-    column = np.round(values) if whole else np.array(values)
-    kind = "whole number" if whole else "number"
-    columns = [Column(f"x{i}", kind, column) for i in range(4)]
-    chosen = controls(columns, np.array([0.1, 0.4, 0.3, 0.2]), limit)
-    assert [c.column for c in chosen if c.kind == "slider"][:1] in ([], [1])
-    assert sorted(c.column for c in chosen) == [0, 1, 2, 3]
-    assert np.prod([len(c.values) for c in chosen]) <= limit
-    spread = np.ptp(column)
-    for c in chosen:
-        assert len(c.texts) == len(c.values) > c.start >= 0
-        assert np.all(np.diff(c.values) > 0)
-        assert column.min() - 0.05 * spread - 1 <= c.values[0]
-        assert c.values[-1] <= column.max() + 0.05 * spread + 1
-        assert not whole or np.all(c.values == np.round(c.values))
-
-
-def test_importances_are_those_of_the_one_definition(tmp_path):
-    model, X, Y = small_model(p=2)
-    wanted = kcdo.metrics.importances(model, X)
-    made = Page(model.report(tmp_path / "r.html", X, Y[:, 0], held_out=True))
-    shown = dict(
-        re.findall(r'<th scope="row">(x\d)</th><td class="share">.*?>([\d.]+)<', made.source)
-    )
-    assert shown == {name: f"{value:.2f}" for name, value in wanted.items()}
-    assert "when this input alone is shuffled, from 0 to 1; measured on held-out rows" in made.text
-
-
-def test_an_automatic_fit_shows_its_weights_and_importances(tmp_path):
-    model, X, Y = small_model(p=2, n=40, selection="auto")
-    made = Page(model.report(tmp_path / "r.html", X, Y[:, 0]))
-    for name, value in model.report_.importances.items():
-        line = rf'<th scope="row">x{name}</th><td class="share">.*?>{value:.2f}<'
-        assert re.search(line, made.source)
-    assert "from 0 to 1; measured on training rows" in made.text
-    assert re.search(r"Weights of the forms plain \d+%, location scale \d+%", made.text)
-    assert "Loss on training rows, each held out" in made.text
-    assert "the model gives density 0" not in made.text  # heavy tails foresee everything
-
-
-def test_accuracy_agrees_with_definitions():
-    model, X, Y = small_model(n=150)
-    dist = model.conditional(X)
-    found = measure_accuracy(dist, Y, True, model.marginal()).outputs[0]
-    inside = dist.interval(0.8)
-    held = np.mean((inside[:, 0] <= Y[:, 0]) & (Y[:, 0] <= inside[:, 1]))
-    assert found.coverage(0.8) == pytest.approx(held)
-    assert found.widths[1] == pytest.approx(np.mean(inside[:, 1] - inside[:, 0]))
-    draws = dist.sample(4000, random_state=0)
-    other = dist.sample(4000, random_state=1)
-    crps = np.abs(draws - Y).mean(axis=1) - 0.5 * np.abs(draws - other).mean(axis=1)
-    assert found.crps == pytest.approx(crps.mean(), rel=0.02)
-    assert found.crps < found.crps_without_inputs
-
-
-def test_the_score_without_inputs_is_that_of_the_training_outputs():
-    """Test rows of one region alone would make a marginal that no one could have predicted."""
-    model, X, Y = small_model(n=400)
-    rows = X[:, 0] > 1
-    dist = model.conditional(X[rows])
-    found = measure_accuracy(dist, Y[rows], True, model.marginal()).outputs[0]
-    distances = np.abs(Y[rows] - Y[:, 0]).mean(axis=1)
-    spread = 0.5 * np.abs(Y - Y.T).mean()
-    assert found.crps_without_inputs == pytest.approx((distances - spread).mean(), rel=0.05)
-    own = 0.5 * np.abs(Y[rows] - Y[rows].T).mean()
-    assert found.crps_without_inputs > 2 * own
-
-
-PITS = [
-    (np.linspace(0, 1, 501), "hold as many rows as they promise"),
-    (np.linspace(0.3, 0.7, 501), "too wide"),
-    (np.r_[np.linspace(0, 0.1, 250), np.linspace(0.9, 1, 250)], "too narrow"),
-    (np.r_[np.full(300, 0.15), np.full(200, 0.9)], "Some intervals hold more"),
-]
-
-
-def calibration_of(pit):
-    found = OutputAccuracy(1.0, 2.0, 1.0, pit, (1.0,) * 4)
-    rows = MeasuredRows("given", len(pit), "")
-    column = Column("y", "number", pit)
-    return accuracy_section(Accuracy(len(pit), -1.0, 0, (found,)), [column], rows)["outputs"][0]
-
-
-@pytest.mark.parametrize(("pit", "words"), PITS)
-def test_the_verdict_on_calibration(pit, words):
-    assert words in calibration_of(pit)["verdict"]
-
-
-def corners(path):
-    return np.array([[float(v) for v in p.split(",")] for p in path.strip("MZ").split("L")])
-
-
-@given(st.integers(20, 400), st.floats(0.5, 2.0), st.integers(0, 99))
-def test_the_verdict_is_what_the_picture_shows(n, width, seed):
-    """The curve as drawn is inside the band as drawn if and only if the sentence says so."""
-    pit = norm.cdf(width * np.random.default_rng(seed).standard_normal(n))
-    said = calibration_of(pit)
-    curve, band = corners(said["calibration"].curve), corners(said["calibration"].band)
-    upper, lower = band[: len(curve)], band[len(curve) :][::-1]
-    rounding = 0.11  # pixels
-    inside = (curve[:, 1] >= upper[:, 1] - rounding) & (curve[:, 1] <= lower[:, 1] + rounding)
-    assert inside.all() == ("hold as many rows" in said["verdict"])
-    tops = np.array([bar.y for bar in said["pit"].bars])
-    grey = corners(said["pit"].band)[:, 1]
-    outside = (tops < grey.min() - rounding) | (tops > grey.max() + rounding)
-    assert outside.any() == ("outside its band" in said["pit_verdict"])
-    for i in np.flatnonzero(outside):
-        assert f"{i / 10:g} to {(i + 1) / 10:g} (" in said["pit_verdict"]
-
-
-def test_impossible_rows_are_counted(tmp_path):
-    model, X, Y = small_model()
-    far = Y[:, 0].copy()
-    far[:3] = 1e6
-    accuracy = measure_accuracy(model.conditional(X), far[:, None], True, model.marginal())
-    assert accuracy.n_impossible == 3
-    assert np.isfinite(accuracy.log_score)
-    made = Page(model.report(tmp_path / "r.html", X, far))
-    assert "without 3 of 120 rows, which the model gives density 0" in made.text

@@ -121,7 +121,7 @@ def test_selects_and_buttons_work(browser, report):
     before = curve(browser)
     browser.run("document.querySelector('#keep').click()")
     browser.run(
-        "{const lane = document.querySelector('#controls select');"
+        "{const lane = document.querySelector('#controls select[id^=input]');"
         "lane.value = String(1 - Number(lane.value)); lane.dispatchEvent(new Event('change'));}"
     )
     assert curve(browser) != before
@@ -156,7 +156,7 @@ def test_a_click_in_the_lower_chart_moves_the_slider(browser, report):
     browser.open(report, height=2400)
     slider = first_slider(browser)
     box = browser.run(
-        "(() => {const b = document.querySelector('#fan').getBoundingClientRect();"
+        "(() => {const b = document.querySelector('#fan svg').getBoundingClientRect();"
         "return [b.left, b.top, b.width, b.height];})()"
     )
     browser.click(box[0] + 0.99 * box[2], box[1] + box[3] / 2)
@@ -169,7 +169,7 @@ def test_a_click_in_the_lower_chart_moves_the_slider(browser, report):
 
 def test_two_outputs_share_the_controls(browser, joint_report):
     browser.open(joint_report)
-    assert browser.run("document.querySelectorAll('#joint image').length") == 1
+    assert browser.run("document.querySelectorAll('#joint .chart svg').length") == 1
     before = curve(browser)
     browser.run(
         "{const output = document.querySelector('#output');"

@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 import kcdo
-from kcdo.systems import Exact, ExactRows, Groups, Iterative, Nystrom, choose_solver, may_repeat
+from kcdo.systems import (
+    Exact,
+    ExactRows,
+    Groups,
+    Iterative,
+    Nystrom,
+    WhitenedSums,
+    choose_solver,
+    may_repeat,
+)
 
 ALPHA, ALPHA_PRIME = 0.02, 0.05
 GIB = 1 << 30
@@ -250,6 +259,22 @@ def test_an_indefinite_kernel_is_refused():
     wrong = kcdo.Adapter(lambda a, b: -1.0 * (a == b.T))
     with pytest.raises(np.linalg.LinAlgError, match=r"even with .* added to its diagonal: is the"):
         ExactRows(wrong, Groups.of(np.arange(5.0)[:, None])).factor(1e-3)
+
+
+def sums_of(cross):
+    """Sums over two far centres, for which the whitened basis is the identity."""
+    centres = np.array([[0.0], [1e3]])
+    return WhitenedSums(kcdo.Gaussian(1.0), centres, np.eye(2), np.asarray(cross), 10.0, True)
+
+
+def test_jitter_of_sums_over_centres():
+    assert sums_of([[2.0, 0.0], [0.0, 1.0]]).factor(1e-6).jitter == 0.0
+    rounded = sums_of([[1.0, 1.0 + 1e-12], [1.0 + 1e-12, 1.0]])  # an eigenvalue of -1e-12
+    system = rounded.factor(1e-20)
+    assert 1e-12 < system.jitter < 2e-11
+    assert system.describe().jitter == system.jitter
+    with pytest.raises(np.linalg.LinAlgError, match=r"over the centres .* even with .* A larger"):
+        sums_of([[1.0, 0.0], [0.0, -1.0]]).factor(1e-3)
 
 
 # --- memory

@@ -1,5 +1,6 @@
 """Fits from sums: chunks, memory maps, partial fits, workers, interruptions."""
 
+import sys
 import threading
 from itertools import pairwise, permutations
 
@@ -590,8 +591,9 @@ def test_an_interrupted_partial_fit_keeps_what_was_there():
         (kcdo.Nystrom(20, chunk_rows=30), "Nyström, 20 centres, 600 rows"),
     ],
 )
-def test_progress_is_shown_when_asked(capsys, solver, name):
+def test_progress_is_shown_when_asked(capsys, monkeypatch, solver, name):
     X, Y = waves()
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     fixed(solver=solver).fit(X, Y)
     silent = capsys.readouterr()
     assert (silent.out, silent.err) == ("", "")

@@ -60,6 +60,7 @@ def test_a_constant_column_does_not_disturb_the_choice():
     assert len(np.unique(found[:, 0])) == 5
 
 
+@pytest.mark.filterwarnings("ignore::kcdo.DiscreteOutputWarning")
 def test_objects_can_be_centres():
     words = ["a", "bb", "ccc", "dddd"] * 20
     lengths = np.array([len(w) for w in words], dtype=float)

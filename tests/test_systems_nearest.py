@@ -6,11 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
-from kcdo.kernels import Adapter, Categorical, Gaussian, Laplace, Matern, Periodic
-from kcdo.systems import ExactRows, Groups, NearestRows, has_metric, metric_coordinates, rows_used
+from kcdo.kernels import (
+    Adapter,
+    Categorical,
+    Gaussian,
+    Laplace,
+    Matern,
+    Periodic,
+    has_metric,
+    metric_coordinates,
+)
+from kcdo.systems import ExactRows, Groups, NearestRows, rows_used
+from kcdo.systems.finding import Finder
 
 KERNELS = [
     Gaussian((0.5, 2.0)),
@@ -130,8 +139,9 @@ def test_all_distances_find_what_a_tree_finds(p, monkeypatch):
     rng = np.random.default_rng(6)
     X, queries = rng.normal(size=(300, p)), rng.normal(size=(8, p))
     found = []
-    for most in (0, 100):
-        monkeypatch.setattr("kcdo.systems.nearest._TREE_COORDINATES", most)
+    monkeypatch.setattr("kcdo.systems.finding._TREE_COORDINATES", p)
+    for most in (0, 300):
+        monkeypatch.setattr("kcdo.systems.finding._TREE_POINTS", most)
         near = NearestRows(Gaussian(1.0 * p), X, np.ones(300), neighbours=7).factor(1e-3)
         found.append((near.section(queries), near.held_out_weights(np.arange(0, 300, 50))))
     for one, other in zip(*found, strict=True):
@@ -142,14 +152,13 @@ def test_neighbours_are_found_once_for_every_ridge(monkeypatch):
     X, weights = rows()
     near = NearestRows(KERNELS[0], X, weights, neighbours=5)
     made = []
-    tree = KDTree
     monkeypatch.setattr(
-        "kcdo.systems.nearest.KDTree", lambda points: made.append(1) or tree(points)
+        "kcdo.systems.nearest.Finder", lambda points: made.append(1) or Finder(points)
     )
     for alpha in (0.1, 0.2):
         near.factor(alpha).held_out(X)
     assert len(made) == 1
-    assert b"KDTree" not in pickle.dumps(near)  # what finds neighbours does not travel
+    assert b"finder" not in pickle.dumps(near)  # what finds neighbours does not travel
     again = pickle.loads(pickle.dumps(near)).factor(0.1)
     np.testing.assert_array_equal(again.held_out(X), near.factor(0.1).held_out(X))
 

@@ -280,10 +280,59 @@ def test_categories_of_later_chunks_are_learnt():
     assert low < high
 
 
-def test_text_column_of_a_frame_is_named():
-    frame = pd.DataFrame({"x": X[:, 0], "town": ["here"] * 40})
-    with pytest.raises(ValueError, match="column 'town' of X is not numeric"):
-        kcdo.ConditionalDensityOperator(selection="heuristic").fit(frame, Y)
+@pytest.mark.parametrize("selection", ["heuristic", "auto"])
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_texts_in_a_frame_are_categories(kind, selection, short_searches):
+    towns = np.where(X[:, 1] > 0, "here", "there").tolist()
+    target = Y + 5 * (X[:, 1] > 0)
+    texts = frames(kind, x=X[:, 0], town=towns)
+    if kind == "pandas":
+        typed = texts.astype({"town": "category"})
+    else:
+        typed = texts.cast({"town": pl.Categorical})
+    fits = [
+        kcdo.ConditionalDensityOperator(selection=selection).fit(frame, target)
+        for frame in (texts, typed)
+    ]
+    assert fits[0].categories[1] in (("here", "there"), ("there", "here"))
+    np.testing.assert_array_equal(fits[0].predict(texts), fits[1].predict(typed))
+    np.testing.assert_array_equal(fits[0].predict(texts), fits[0].predict(typed))
+    with pytest.raises(ValueError, match="category 'nowhere', which was not seen"):
+        fits[0].predict(frames(kind, x=X[:1, 0], town=["nowhere"]))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["1", "b"] * 20, r"'k' of X is not numeric .*'b'.* none in their column is a number"),
+        ([f"t{i}" for i in range(40)] * 2, None),
+        ([f"t{i}" for i in range(80)], "'k' of X is not numeric .*categorical column type"),
+        (["2024-01-31", "2024-02-01"] * 20, "'k' of X holds dates or times, such as '2024-01-31'"),
+        (["a", None] * 20, "NaN in categorical column 'k'"),
+        (["1.5", "2"] * 20, None),  # numbers, if as texts
+    ],
+)
+def test_texts_that_are_no_categories_are_named(values, message):
+    frame = pd.DataFrame({"k": pd.Series(values, dtype=object)})
+    model = kcdo.ConditionalDensityOperator(selection="heuristic")
+    target = np.arange(len(values)) % 13 + 0.1 * np.sin(np.arange(len(values)))
+    if message is None:
+        model.fit(frame, target)
+    else:
+        with pytest.raises(ValueError, match=message):
+            model.fit(frame, target)
+
+
+@pytest.mark.parametrize("selection", ["heuristic", "auto"])
+def test_outputs_of_few_values_are_named(selection, short_searches):
+    model = kcdo.ConditionalDensityOperator(selection=selection)
+    for target, message in (
+        (pd.DataFrame({"speed": Y, "late": Y > 0}), "output 'late' has only 2 distinct values"),
+        (pd.DataFrame({"speed": Y, "late": 3}), "output 'late' is 3 in every row"),
+        (np.full(40, 3.0), "output 0 is 3 in every row"),
+    ):
+        with pytest.warns(kcdo.DiscreteOutputWarning, match=message):
+            model.fit(X, target)
 
 
 def test_a_category_has_no_variance():

@@ -23,6 +23,7 @@ from kcdo.kernels import (
     Warped,
     after_warps,
     cross_gram,
+    has_metric,
     warped,
     warped_columns,
     with_median_scales,
@@ -30,7 +31,7 @@ from kcdo.kernels import (
 )
 from kcdo.reports.sections import _scales
 from kcdo.rows import Rows
-from kcdo.systems import NearestRows, has_metric
+from kcdo.systems import NearestRows
 from tests.differences import assert_gradient
 
 INNER = Matern((0.5, 2.0), smoothness=1.5)

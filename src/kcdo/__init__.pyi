@@ -64,6 +64,7 @@ from kcdo.plotting import ImportanceDisplay as ImportanceDisplay
 from kcdo.plotting import JointDensityDisplay as JointDensityDisplay
 from kcdo.plotting import ReportDisplay as ReportDisplay
 from kcdo.plotting import RidgelineDisplay as RidgelineDisplay
+from kcdo.plotting import ViolinDisplay as ViolinDisplay
 from kcdo.plotting import plot_distribution as plot_distribution
 from kcdo.regularisation import CorrectedScheme as CorrectedScheme
 from kcdo.regularisation import PowerScheme as PowerScheme

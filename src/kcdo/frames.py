@@ -1,5 +1,6 @@
 """Data frames, pandas or polars: which library data came from, and tables of that library."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -12,6 +13,9 @@ from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 
 _LIBRARIES = ("pandas", "polars")
+_DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
+_CLOCK = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?"
+_MOMENT = re.compile(rf"({_DAY})([T ,]+.*)?|{_CLOCK}(\s*[ap]\.?m\.?)?", re.IGNORECASE)
 
 
 def frame_library(data: Any) -> str | None:
@@ -30,6 +34,15 @@ def target_names(Y: Any) -> tuple[str, ...] | None:
     # a frame made from an array has numbers for names, a polars series made from one has ""
     named = all(isinstance(name, str) and name for name in names)
     return tuple(names) if names and named else None
+
+
+def is_date_text(text: str) -> bool:
+    """Whether a text reads as a date or a time of day.
+
+    >>> [is_date_text(text) for text in ("2024-01-31 08:00", "31.1.24", "8:30 pm", "rain", "1.5")]
+    [True, True, True, False, False]
+    """
+    return _MOMENT.fullmatch(text.strip()) is not None
 
 
 def take_rows(data: Any, rows: slice | NDArray[np.integer]) -> Any:

@@ -4,10 +4,12 @@ Options (:class:`UniformBox`, :class:`QuasiRandomBox`, :class:`Sample`) say what
 ``realise`` turns them, with the data, into the measure (:class:`Grid`, :class:`Scattered`).
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,9 +18,11 @@ from scipy.spatial import KDTree
 from scipy.stats import qmc
 
 from kcdo.arrays import Array
+from kcdo.consistency import need, shape
 from kcdo.errors import InvalidInputError
 from kcdo.memory import require_memory
 
+MOST_NODES = 1 << 40  # of any grid: far from where 64-bit products overflow
 MAX_NODES = {1: 4096, 2: 128, 3: 48}  # nodes per axis when their number is chosen from the data
 
 
@@ -37,6 +41,13 @@ class Grid:
     lower: Array
     upper: Array
     shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        shape(self.lower, len(self.shape))
+        shape(self.upper, len(self.shape))
+        need(self.shape and min(self.shape) >= 1, "a grid without nodes")
+        need(math.prod(self.shape) < MOST_NODES, "a grid of too many nodes")
+        need(np.all(self.upper > self.lower), "a box without width")
 
     @property
     def dim(self) -> int:
@@ -117,6 +128,12 @@ class Scattered:
 
     nodes: Array
     weights: Array
+
+    def __post_init__(self) -> None:
+        shape(self.nodes, None, None)
+        shape(self.weights, len(self.nodes))
+        need(self.nodes.size, "a measure without nodes")
+        need(self.weights.min() > 0, "weights of nodes that are not positive")
 
     @property
     def dim(self) -> int:
@@ -322,6 +339,17 @@ class Sample(Reference):
         if v.shape != (len(nodes),) or not np.all(np.isfinite(v) & (v > 0)):
             raise InvalidInputError("Sample: weights must be one positive number per point.")
         self.measure = Scattered(nodes, v)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return what a file keeps: the measure, which a model may share."""
+        return {"measure": self.measure}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "Sample":
+        """Return the sample of a file."""
+        new = cls.__new__(cls)
+        new.measure = state["measure"]
+        return new
 
     @classmethod
     def importance(cls, points: ArrayLike, ratio: ArrayLike) -> "Sample":

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -47,6 +47,19 @@ def thread_count(n_jobs: int | None) -> int:
     if n_jobs == 0:
         raise InvalidInputError("n_jobs must not be 0: give a number of threads, or None for all.")
     return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
+
+
+_sharing = threading.RLock()
+
+
+class shared_property(cached_property[Result]):  # noqa: N801  (it is used as a decorator)
+    """A cached property that one of several threads computes, while the others wait for it."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None or self.attrname in vars(instance):
+            return super().__get__(instance, owner)
+        with _sharing:
+            return super().__get__(instance, owner)
 
 
 _worker = threading.local()

@@ -4,38 +4,113 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Timer
+
+_LONG = 5.0  # seconds after which work without a terminal says what it is at
 
 
+@dataclass
+class _Stage:
+    name: str
+    started: float
+    percent: int = -1  # that was shown last
+    announced: bool = False
+
+
+@dataclass(eq=False)
 class Progress:
-    """Tells what is being done and how far it is; silent unless ``verbose``."""
+    """Tells what is being done, how far it is and how long it will take; silent unless ``verbose``.
 
-    def __init__(self, verbose: bool | int = False) -> None:
-        self._verbose = bool(verbose)
-        self._name = ""
-        self._shown = -1
+    On a terminal a line changes with the work. Elsewhere each stage that takes longer than five
+    seconds gets one line: its name, and at its end its time. A stage within a stage belongs to it.
+    """
+
+    verbose: bool | int = False
+
+    def __post_init__(self) -> None:
+        self.verbose = bool(self.verbose)
+        self._stages: list[_Stage] = []
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Announce a stage and, when it ends, how long it took."""
-        self._name, self._shown = name, -1
-        started = time.perf_counter()
-        if self._verbose:
-            self._write(f"{name} ...")
-        yield
-        if self._verbose:
-            self._write(f"{name}: {time.perf_counter() - started:.1f} s")
-            sys.stderr.write("\n")
+        if not self.verbose:
+            yield
+            return
+        stage = _Stage(name, time.perf_counter())
+        self._stages.append(stage)
+        try:
+            with self._on_terminal(stage) if sys.stderr.isatty() else self._in_one_line(stage):
+                yield
+        finally:
+            self._stages.pop()
 
     def update(self, done: float, total: float) -> None:
-        """Say how much of the stage is done, in steps of five per cent."""
+        """Say how much of the innermost stage is done, in steps of five per cent."""
+        if not self._stages or not sys.stderr.isatty():
+            return
+        stage = self._stages[-1]
         percent = int(20 * done / total) * 5
-        if self._verbose and percent > self._shown:
-            self._shown = percent
-            self._write(f"{self._name}: {percent} %")
+        if percent > stage.percent:
+            stage.percent = percent
+            self._rewrite(f"{stage.name}: {percent} %{_left(stage, done / total)}")
 
-    def _write(self, text: str) -> None:
-        sys.stderr.write(f"\rkcdo  {text:<60s}")
+    @contextmanager
+    def _on_terminal(self, stage: _Stage) -> Iterator[None]:
+        self._rewrite(f"{stage.name} ...")
+        try:
+            yield
+        finally:
+            self._rewrite(f"{stage.name}: {duration(time.perf_counter() - stage.started)}")
+            if len(self._stages) == 1:
+                sys.stderr.write("\n")
+
+    @contextmanager
+    def _in_one_line(self, stage: _Stage) -> Iterator[None]:
+        if len(self._stages) > 1:
+            yield
+            return
+        timer = Timer(_LONG, _announce, [stage])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+            if stage.announced:
+                sys.stderr.write(f" {duration(time.perf_counter() - stage.started)}\n")
+
+    def _rewrite(self, text: str) -> None:
+        sys.stderr.write(f"\rkcdo  {text:<70s}")
         sys.stderr.flush()
 
 
 SILENT = Progress()
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the unit that suits it.
+
+    >>> duration(0.26), duration(75.0), duration(400.0), duration(9000.0)
+    ('0.3 s', '75 s', '7 min', '2.5 h')
+    """
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _left(stage: _Stage, share: float) -> str:
+    """Return how long the rest takes if it goes on as before; nothing until that can be told."""
+    if not 0.05 <= share < 1:
+        return ""
+    return f", {duration((time.perf_counter() - stage.started) * (1 - share) / share)} left"
+
+
+def _announce(stage: _Stage) -> None:
+    stage.announced = True
+    sys.stderr.write(f"kcdo  {stage.name} ...")
+    sys.stderr.flush()

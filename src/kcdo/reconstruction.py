@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array, csr_matrix, issparse
 
 from kcdo.arrays import Array
+from kcdo.consistency import kernel_fits, need
 from kcdo.errors import InvalidInputError
 from kcdo.kernels import DensityKernel, Gaussian, cross_gram, gram, lower_gram
 from kcdo.linalg import (
@@ -67,6 +68,9 @@ class Reconstruction:
     def __post_init__(self) -> None:
         if not (np.isfinite(self.ridge) and self.ridge > 0):
             raise InvalidInputError(f"alpha_prime must be positive; got {self.ridge!r}.")
+        need(self.kernel.dim == self.measure.dim, "output kernel and reference measure")
+        kernel_fits(self.kernel, np.zeros((1, self.measure.dim)))
+        thread_count(self.n_jobs)
 
     def __getstate__(self) -> dict[str, Any]:
         # the factored inverse is found again when needed: it does not travel with the model

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri
 
 from kcdo.arrays import Array
+from kcdo.consistency import need
 from kcdo.errors import InvalidInputError
 
 
@@ -221,6 +222,11 @@ class Columns(Transform):
     """
 
     parts: tuple[Transform, ...]
+
+    def __post_init__(self) -> None:
+        need(self.parts, "a transform of no outputs")
+        nested = any(isinstance(part, Columns) for part in self.parts)
+        need(not nested, "transforms in transforms")
 
     def forward(self, y: Array) -> Array:
         """Return T_i(y_i) of each column."""

@@ -1,6 +1,7 @@
 """The boundary: user data become checked float arrays here, and nowhere else."""
 
-from collections.abc import Hashable, Iterable, Iterator
+import warnings
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, time, timedelta
 from typing import Any
@@ -11,12 +12,17 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from kcdo.arrays import Array
-from kcdo.errors import InvalidInputError
-from kcdo.frames import frame_library, target_names
+from kcdo.consistency import need
+from kcdo.errors import DiscreteOutputWarning, InvalidInputError
+from kcdo.frames import frame_library, is_date_text, target_names
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import Automatic, Categorical, Kernel, Product, leaves
 
 _CHECKED_ROWS = 1 << 16
+_MOST_CATEGORIES = 50  # beyond these, texts that hardly repeat are no categories
+_CATEGORIES = ("category", "categorical", "enum")  # how types of pandas and polars are called
+_TEXTS = ("object", "str", "utf8")
+_FEW_VALUES = 200
 _WEIGHTS = (1e-100, 1e15)  # larger ones lose their fractions, squares of smaller ones are 0
 _TIMES = (date, time, timedelta)  # datetimes are dates, and those of pandas are datetimes
 
@@ -28,14 +34,28 @@ def column_names(X: Any) -> list[str] | None:
 
 
 def category_columns(X: Any) -> list[int]:
-    """Return the positions of a frame's columns of a categorical type (pandas or polars)."""
-    names = column_names(X)
-    if names is None:
+    """Return the positions of a frame's columns of categories (pandas or polars).
+
+    These are columns of a categorical type, and columns of texts none of which is a number or a
+    date, if there are few different ones.
+    """
+    if column_names(X) is None:
         return []
     kinds = [str(kind).lower() for kind in X.dtypes]
     return [
-        i for i, kind in enumerate(kinds) if kind.startswith(("category", "categorical", "enum"))
+        i
+        for i, (kind, name) in enumerate(zip(kinds, X.columns, strict=True))
+        if kind.startswith(_CATEGORIES) or (kind.startswith(_TEXTS) and _holds_names(X[name]))
     ]
+
+
+def _holds_names(column: Any) -> bool:
+    values = [value for value in np.asarray(column, dtype=object) if not is_missing(value)]
+    if not values or not all(isinstance(value, str) for value in values):
+        return False
+    different = set(values)
+    few = len(different) <= max(_MOST_CATEGORIES, len(values) // 10)
+    return few and not any(_is_number(text) or is_date_text(text) for text in different)
 
 
 def is_chunks(data: Any) -> bool:
@@ -75,6 +95,10 @@ class InputEncoder:
     categories: dict[int, dict[Hashable, int]] = field(default_factory=dict)
     objects: bool = False
     library: str | None = None  # of the data frame that the training inputs were
+
+    def __post_init__(self) -> None:
+        for codes in self.categories.values():
+            need(list(codes.values()) == list(range(len(codes))), "codes of categories")
 
     def fit(self, estimator: Any, X: Any, *, least: int = 2) -> NDArray:
         """Learn columns and categories from the training inputs and return them encoded."""
@@ -161,6 +185,23 @@ def check_outputs(Y: Any, n_rows: int | None = None) -> tuple[Array, bool]:
             f"X and Y have inconsistent numbers of samples: {n_rows} and {len(matrix)} rows."
         )
     return matrix, array.ndim == 1
+
+
+def warn_few_values(Y: Array, names: Sequence[str] | None) -> None:
+    """Warn of outputs (N, d) of which a density says little: constant, or plainly discrete."""
+    for i, column in enumerate(Y.T):
+        values, counts = np.unique(column, return_counts=True)
+        name = f"output {i}" if names is None else f"output {names[i]!r}"
+        repeated = counts[counts > 1].sum() >= 0.5 * len(column)
+        if not repeated or len(values) >= min(_FEW_VALUES, 0.1 * len(column)):
+            continue
+        message = f"{name} is {values[0]:g} in every row: there is nothing to learn about it."
+        if len(values) > 1:
+            message = (
+                f"{name} has only {len(values)} distinct values: its density and its log score "
+                "depend on how wide each is drawn. Compare models by the CRPS."
+            )
+        warnings.warn(message, DiscreteOutputWarning, stacklevel=2)
 
 
 def check_matrix(X: Any, *, least: int = 1) -> Array:
@@ -257,19 +298,26 @@ def _refuse_columns(values: Any, what: str, names: list[str] | None) -> None:
 def _refuse_kinds(columns: list[NDArray], what: str, names: list[str]) -> None:
     for name, column in zip(names, columns, strict=True):
         objects = column if column.dtype.kind in "OUST" else ()
-        moment = next((v for v in objects if isinstance(v, _TIMES)), None)
+        moment = next((v for v in objects if _is_moment(v)), None)
         if column.dtype.kind in "mM" or moment is not None:
             raise InvalidInputError(
                 f"column {name} of {what} holds dates or times, such as "
-                f"{column[0] if moment is None else moment}: make numbers of them first, such as "
-                "the hour, the day of the week, or the days since the first."
+                f"{column[0] if moment is None else moment}: {_DATES}"
             )
         text = next((v for v in objects if isinstance(v, str | bytes) and not _is_number(v)), None)
+        if isinstance(text, str) and is_date_text(text):
+            raise InvalidInputError(
+                f"column {name} of {what} holds dates or times, such as {text!r}: {_DATES}"
+            )
         if text is not None:
             raise InvalidInputError(
                 f"column {name} of {what} is not numeric (it contains {str(text)!r}). "
                 f"{_ADVICE[what]}"
             )
+
+
+def _is_moment(value: Any) -> bool:
+    return isinstance(value, _TIMES) or hasattr(value, "start_time")  # periods of pandas have one
 
 
 def _refuse_twins(names: list[str], what: str) -> None:
@@ -282,9 +330,10 @@ def _name(names: list[str] | None, column: int) -> str:
     return repr(names[column]) if names else str(column)
 
 
+_DATES = "make numbers of them, such as the hour, the day of the week, or the days since the first."
 _ADVICE = {
-    "X": "For categories use a categorical column type, or kcdo.Categorical() on that column in "
-    "kernel_x.",
+    "X": "Texts that repeat are taken for categories if none in their column is a number; else use "
+    "a categorical column type, or kcdo.Categorical() on that column in kernel_x.",
     "Y": "Outputs are numbers: for classes, fit a column of 0 and 1 for each of them.",
     "sample_weight": "Weights are numbers.",
 }

@@ -11,8 +11,9 @@ from kcdo.arrays import Array
 from kcdo.commands.columns import Place, labels
 from kcdo.commands.errors import UsageError
 from kcdo.commands.models import Model
-from kcdo.commands.naming import Role
 from kcdo.errors import InvalidInputError
+
+NOVELTY = "novelty"
 
 
 class Answers:
@@ -22,7 +23,7 @@ class Answers:
     ----------
     model : Model
     stats : list of str
-        As :meth:`kcdo.ConditionalDistribution.summary` takes them.
+        As :meth:`kcdo.ConditionalDistribution.summary` takes them, and "novelty".
     skip_missing : bool
         Whether rows with missing values get NaN; else they are an error.
     """
@@ -31,7 +32,6 @@ class Answers:
         self._model, self._stats, self._skip = model, stats, skip_missing
         self._needs_outputs = "logpdf" in stats
         self._roles = model.roles(outputs=self._needs_outputs)
-        self._numeric = {name for name, role in self._roles.items() if role is Role.NUMBER}
 
     def check(self, columns: list[str], where: str) -> list[str]:
         """Return the names of the new columns, after comparing with the file and the model."""
@@ -48,7 +48,7 @@ class Answers:
 
     def of(self, chunk: Any) -> dict[str, Array]:
         """Return the new columns for some rows."""
-        frame = chunk.frame(list(self._roles), self._numeric)
+        frame = chunk.frame(self._roles)
         for name in self._model.categories:
             frame[name] = labels(frame[name])
         present = ~frame.isna().any(axis=1).to_numpy()
@@ -64,9 +64,12 @@ class Answers:
         return found
 
     def _computed(self, frame: pd.DataFrame) -> dict[str, Array]:
-        dist = self._model.estimator.conditional(self._model.inputs(frame))
+        X = self._model.inputs(frame)
         Y = self._model.outputs(frame).to_numpy() if self._needs_outputs else None
-        summary = dist.summary(self._stats, Y)
+        asked = [stat for stat in self._stats if stat != NOVELTY]
+        summary = self._model.estimator.conditional(X).summary(asked, Y) if asked else {}
+        if NOVELTY in self._stats and self._model.training is not None:
+            summary = {**summary, NOVELTY: self._model.training.novelty(self._model.codes(frame))}
         found: dict[str, Array] = {}
         for stat in self._stats:
             values = np.asarray(summary[stat]).reshape(len(frame), -1)
@@ -75,13 +78,18 @@ class Answers:
 
     def _names(self, stat: str) -> list[str]:
         """Return the columns of one statistic: one, or one for each of several targets."""
-        if stat == "logpdf" or len(self._model.targets) == 1:
+        if stat in ("logpdf", NOVELTY) or len(self._model.targets) == 1:
             return [stat]
         return [f"{stat}_{target}" for target in self._model.targets]
 
     def _check_stats(self) -> None:
+        if NOVELTY in self._stats and self._model.training is None:
+            raise UsageError(
+                "--stats novelty needs the training rows, which models of kcdo fit remember: this "
+                "one was saved in Python, or by an older kcdo."
+            )
         for stat in self._stats or [""]:
-            if stat in ("mean", "sd", "var", "mode", "logpdf"):
+            if stat in ("mean", "sd", "var", "mode", "logpdf", NOVELTY):
                 continue
             try:
                 level = float(stat[1:]) if stat.startswith("q") else -1.0
@@ -89,8 +97,8 @@ class Answers:
                 level = -1.0
             if not 0 <= level <= 100:
                 raise UsageError(
-                    f"--stats does not know {stat!r}: use mean, sd, var, mode, logpdf, and "
-                    "quantiles such as q05 or q97.5."
+                    f"--stats does not know {stat!r}: use mean, sd, var, mode, logpdf, novelty, "
+                    "and quantiles such as q05 or q97.5."
                 )
 
     def _refuse(self, frame: pd.DataFrame, place: Place) -> None:

@@ -18,8 +18,9 @@ import typer
 
 from kcdo._version import __version__
 from kcdo.commands.console import Console, one_line, to_stderr
+from kcdo.commands.defaults import default_options
 from kcdo.commands.errors import UsageError
-from kcdo.errors import KcdoError
+from kcdo.errors import KcdoError, KcdoWarning
 
 __all__ = ["app", "examples", "run", "session"]
 
@@ -33,7 +34,6 @@ _EXTRAS = {
 
 app = typer.Typer(
     name="kcdo",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     epilog="Exit codes: 0 done, 1 data or files at fault, 2 command at fault, 130 interrupted.",
@@ -66,6 +66,7 @@ def session(quiet: bool, as_json: bool, debug: bool) -> Iterator[Console]:
     console = Console(quiet, as_json)
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("always", KcdoWarning)  # the console says each once
             warnings.showwarning = console.warning  # type: ignore[assignment]
             yield console
             sys.stdout.flush()  # here, so that a full disk behind a redirection is reported
@@ -130,3 +131,12 @@ def _kcdo(
     """  # noqa: D301
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+        return
+    if "--help" in sys.argv:  # is there whatever the file of defaults says
+        return
+    try:
+        defaults = default_options(context)
+    except UsageError as error:
+        to_stderr(f"Error: {one_line(str(error))}")
+        raise typer.Exit(MISUSED) from None
+    context.default_map = {context.invoked_subcommand: defaults}

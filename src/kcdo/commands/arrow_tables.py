@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kcdo.arrays import Array
-from kcdo.commands.columns import Place, numbers
+from kcdo.commands.columns import Place, with_numbers
 from kcdo.commands.contents import Content, named
 from kcdo.commands.kinds import Kind
-from kcdo.commands.naming import check_distinct
+from kcdo.commands.naming import Role, check_distinct
 from kcdo.commands.packing import Stream
 from kcdo.errors import InvalidInputError
 
@@ -33,12 +33,10 @@ class ArrowChunk:
     def __len__(self) -> int:
         return int(self.batch.num_rows)
 
-    def frame(self, names: list[str], numeric: set[str]) -> pd.DataFrame:
+    def frame(self, roles: dict[str, Role]) -> pd.DataFrame:
         """Return columns as their types say, and as floats those that must be numeric."""
-        found = self.batch.select(names).to_pandas(ignore_metadata=True)
-        return pd.DataFrame(
-            {n: numbers(found[n], self.place) if n in numeric else found[n] for n in names}
-        )
+        found = self.batch.select(list(roles)).to_pandas(ignore_metadata=True)
+        return with_numbers(found, roles, self.place)
 
     def fields(self) -> pd.DataFrame:
         """Return all columns as they are written in a field, by their positions."""

@@ -15,16 +15,15 @@ from kcdo.commands.console import counted
 from kcdo.commands.naming import Role
 from kcdo.commands.style import PLAIN, Style
 from kcdo.errors import InvalidInputError
+from kcdo.frames import is_date_text
 
 # What counts as missing in a text file. "None" is a fair name for a category, as in "no holiday".
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "-NaN", "NULL", "null")
 MISSING_NUMBERS = (*MISSING, "None")
 _NO_NUMBER = {text.casefold() for text in MISSING_NUMBERS}  # a number is as missing as nAn
 
+_OTHER_NUMBER = re.compile(r"[+-]?\d+[.,]\d+")  # if it is none, then because of another style
 _MOST_CATEGORIES = 50  # beyond these, texts that hardly repeat are no categories
-_DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
-_CLOCK = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?"
-_MOMENT = re.compile(rf"({_DAY})([T ,]+.*)?|{_CLOCK}(\s*[ap]\.?m\.?)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,10 @@ class Column:
         """Take the next rows."""
         if self.role is Role.CATEGORY:
             self.parts.append(labels(values))
-        elif self.role is Role.NUMBER:
-            self.parts.append(numbers(values, place))
+        elif self.role.numeric:
+            self.parts.append(numbers(values, place, self.role))
+        elif self.role is Role.MOMENT:
+            self.parts.append(moments(values, place))
         elif isinstance(values.dtype, pd.CategoricalDtype):
             self.role = Role.CATEGORY
             self.add(values, place)
@@ -68,15 +69,19 @@ class Column:
         if text.any() and self.first_text is None:
             row = int(np.flatnonzero(text)[0])
             self.first_text = str(values.iloc[row]), place.row(row)
-            if not self.has_numbers and _MOMENT.fullmatch(self.first_text[0].strip()):
+            if not self.has_numbers and is_date_text(self.first_text[0]):
                 raise _dates(self.name, *self.first_text)
-        if self.first_text and self.has_numbers:
-            raise _not_a_number(self.name, *self.first_text, place.style)
+        if self.first_text and (
+            self.has_numbers or _OTHER_NUMBER.fullmatch(self.first_text[0].strip())
+        ):
+            raise _not_a_number(self.name, *self.first_text, place.style, Role.AUTO)
         self.parts.append(labels(values) if text.any() else found)
 
     def values(self) -> NDArray[Any]:
         """Return all rows: numbers with NaN, or labels with None, where missing."""
-        if self.role is Role.NUMBER or (self.role is Role.AUTO and not self.first_text):
+        if self.role not in (Role.CATEGORY, Role.AUTO) or (
+            self.role is Role.AUTO and not self.first_text
+        ):
             return np.concatenate(self.parts).astype(float)
         # parts of a text column in which everything was missing were taken for numbers
         nothing = [np.full(len(p), None, dtype=object) for p in self.parts]
@@ -95,16 +100,53 @@ class Column:
             )
 
 
-def numbers(values: pd.Series, place: Place) -> Array:
+def with_numbers(frame: pd.DataFrame, roles: dict[str, Role], place: Place) -> pd.DataFrame:
+    """Return a frame whose columns that must be numeric are floats."""
+    found = {
+        name: numbers(frame[name], place, role) if role.numeric else frame[name]
+        for name, role in roles.items()
+    }
+    return pd.DataFrame(found)
+
+
+def numbers(values: pd.Series, place: Place, role: Role = Role.NUMBER) -> Array:
     """Return a column as floats, NaN where missing; raise at the first text or infinity."""
     found, text = _parsed(values, place)
-    if text.any():
-        row = int(np.flatnonzero(text)[0])
-        value = str(values.iloc[row])
-        if text.all() and _MOMENT.fullmatch(value.strip()):
-            raise _dates(str(values.name), value, place.row(row))
-        raise _not_a_number(str(values.name), value, place.row(row), place.style)
-    return found
+    if not text.any():
+        return found
+    name, row = str(values.name), int(np.flatnonzero(text)[0])
+    value, where = str(values.iloc[row]), place.row(row)
+    if np.isfinite(found).any() or _OTHER_NUMBER.fullmatch(value.strip()):
+        raise _not_a_number(name, value, where, place.style, role)
+    if is_date_text(value):
+        raise _dates(name, value, where)
+    if role is Role.TARGET:
+        raise InvalidInputError(
+            f"--target {name}: the column holds texts, such as {value!r} in {where}, and a density "
+            f"is one of numbers: make a column of 0 and 1, 1 where {name} is {value!r} say, and "
+            "give that as the target."
+        )
+    raise _not_a_number(name, value, where, place.style, role)
+
+
+def moments(values: pd.Series, place: Place) -> Array:
+    """Return a column of numbers or dates as numbers in the same order, NaN where missing."""
+    dates = pd.api.types.is_datetime64_any_dtype(values)
+    if not dates:
+        found, text = _parsed(values, place)
+        if not text.any():
+            return found
+        texts = values.astype(object).where(~values.astype(str).str.strip().isin(MISSING), None)
+        values = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+        wrong = np.flatnonzero(values.isna() & texts.notna())
+        if len(wrong):
+            raise InvalidInputError(
+                f"column {str(values.name)!r} has {str(texts.iloc[wrong[0]])!r} in "
+                f"{place.row(int(wrong[0]))}, which is neither a number nor a date such as "
+                "2024-01-31 or 2024-01-31 08:00."
+            )
+    seconds = (pd.to_datetime(values, utc=True) - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
+    return seconds.to_numpy(dtype=float)
 
 
 def labels(values: pd.Series) -> NDArray[Any]:
@@ -154,11 +196,14 @@ def _dates(name: str, value: str, row: str) -> InvalidInputError:
     )
 
 
-def _not_a_number(name: str, value: str, row: str, style: Style) -> InvalidInputError:
-    comma = value.replace(",", "", 1).replace("-", "", 1).isdigit() and "," in value
-    what = "correct it, or name such columns in --categorical if their values are names"
-    if comma and style.decimal != ",":
+def _not_a_number(name: str, value: str, row: str, style: Style, role: Role) -> InvalidInputError:
+    what = "correct it"
+    if _OTHER_NUMBER.fullmatch(value.strip()):
         what = "if this is a decimal comma, say --decimal , and if it groups digits, --thousands ,"
+        if style.decimal == ",":
+            what = "--decimal , asks for a decimal comma, and this has a point"
+    elif role is Role.AUTO:
+        what = "correct it, or name such columns in --categorical if their values are names"
     return InvalidInputError(
         f"column {name!r} has a text among its numbers: {value!r} in {row}; {what}."
     )

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kcdo.commands.errors import UsageError
+from kcdo.progress import Progress
 
 DIGITS = "%.8g"  # of the numbers in files
 
@@ -64,15 +65,20 @@ class Console:
 
     @contextmanager
     def progress(self, text: str, total: float | None) -> Iterator[Callable[[float], None]]:
-        """Show a bar, or without ``total`` that something is going on; yield what moves it."""
+        """Show a bar with the time left, or without ``total`` the time gone; yield what moves it.
+
+        Without a terminal, work that takes long gets one line.
+        """
         if self.quiet or not sys.stderr.isatty():
-            yield lambda done: None
+            with Progress(verbose=not self.quiet).stage(text):
+                yield lambda done: None
             return
         from rich.console import Console as Terminal
-        from rich.progress import Progress, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+        from rich.progress import TimeElapsedColumn
 
-        columns = (*Progress.get_default_columns(), TimeElapsedColumn())
-        with Progress(*columns, console=Terminal(stderr=True), transient=True) as bar:
+        columns = (*Bar.get_default_columns(), TimeElapsedColumn())
+        with Bar(*columns, console=Terminal(stderr=True), transient=True) as bar:
             task = bar.add_task(text, total=total)
             yield lambda done: bar.update(task, completed=done)
 
@@ -127,6 +133,18 @@ def listed(names: Any, most: int = 10) -> str:
     return (
         ", ".join(known) if len(known) <= most else f"{', '.join(known[:most])}, ... ({len(known)})"
     )
+
+
+def size_text(n: int) -> str:
+    """Return a size in bytes in the unit that suits it.
+
+    >>> size_text(800), size_text(34_400), size_text(1_250_000), size_text(3_000_000_000)
+    ('0.8 kB', '34 kB', '1.2 MB', '3.0 GB')
+    """
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if n >= unit:
+            return f"{n / unit:.1f} {name}"
+    return f"{n / 1e3:.0f} kB" if n >= 10_000 else f"{n / 1e3:.1f} kB"
 
 
 def counted(number: int, thing: str) -> str:

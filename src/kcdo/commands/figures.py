@@ -16,7 +16,15 @@ from kcdo.commands.queries import Query
 from kcdo.commands.reading import STANDARD
 from kcdo.commands.writing import Inputs, output_file, output_path
 from kcdo.distributions import ConditionalDistribution
-from kcdo.plotting import CalibrationDisplay, DensityHeatmapDisplay, JointDensityDisplay
+from kcdo.metrics.nearness import nearness
+from kcdo.plotting import (
+    CalibrationDisplay,
+    DensityHeatmapDisplay,
+    JointDensityDisplay,
+    ViolinDisplay,
+    plot_distribution,
+)
+from kcdo.plotting.slices import drawn_rows
 
 _DPI = 150
 
@@ -44,31 +52,67 @@ def figure_file(out: str, inputs: Inputs, console: Console, *, force: bool) -> F
     return FigureFile(path, ending)
 
 
-def density_display(
-    model: Model, X: Any, Y: Any, feature: str | None, target: str | None
-) -> DensityHeatmapDisplay:
-    """Draw the density of a target over an input."""
-    numeric = [name for name in model.given if name not in model.categories]
-    across = feature or next(iter(numeric), None)
-    if across not in numeric:
-        what = f"--feature {feature} is" if feature else "the inputs are"
-        raise UsageError(f"{what} categorical; a heat map needs numbers across.")
-    return DensityHeatmapDisplay.from_estimator(
-        model.estimator, X, Y, feature=across, output=target or model.targets[0]
+def model_display(
+    model: Model, X: Any, Y: Any, feature: str | None, target: str | None, at: str | None
+) -> Any:
+    """Draw the density of a target over an input, or the density at values of all inputs."""
+    query = Query.parse(at or "", model, partly=True) if at else Query("", {}, {})
+    if feature is None and len(query.values) == len(model.given):
+        return _point_display(model, X, Y, target, query)
+    free = [name for name in model.given if name not in query.values]
+    across = feature or next((n for n in free if n not in model.categories), free[0])
+    if across in query.values:
+        raise UsageError(f"--at {at}: {across} is drawn across, so it has no one value.")
+    if query.sds:
+        raise UsageError(f"--at {at}: inputs beside the one across have one value each, without ±.")
+    kind: Any = ViolinDisplay if across in model.categories else DensityHeatmapDisplay
+    held = {model.given.index(name): value for name, value in _known(model, query).items()}
+    return kind.from_estimator(
+        model.estimator,
+        X,
+        Y,
+        feature=model.given.index(across),
+        output=model.targets.index(target or model.targets[0]),
+        at=held,
     )
+
+
+def _point_display(model: Model, X: Any, Y: Any, target: str | None, query: Query) -> Any:
+    """Draw the curve of one target, or the contours of the first two, at a query."""
+    dist = query.distribution(model)
+    if target is not None or len(model.targets) == 1:
+        place = model.targets.index(target or model.targets[0])
+        single = dist if len(model.targets) == 1 else dist.marginal(place)
+        axes = plot_distribution(single)
+        axes.set_title(f"given {query.text}", fontsize="medium")
+        return Drawn(axes.figure)
+    values = _known(model, query)
+    place_of = {model.given.index(name): value for name, value in values.items()}
+    X, Y = drawn_rows(X, Y)
+    weights = nearness(model.estimator, X, place_of)
+    return JointDensityDisplay.from_distribution(
+        dist, Y, weights=weights, title=f"given {query.text}"
+    )
+
+
+def _known(model: Model, query: Query) -> dict[str, Any]:
+    """Return values as the estimator knows them: labels of categories in their original type."""
+    return {
+        name: model.categories[name][value] if name in model.categories else value
+        for name, value in query.values.items()
+    }
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure that no display keeps."""
+
+    figure_: Any
 
 
 def calibration_display(dist: ConditionalDistribution, Y: Any) -> CalibrationDisplay:
     """Draw PIT histogram and coverage of predictions."""
     return CalibrationDisplay.from_distribution(dist, Y)
-
-
-def joint_display(model: Model, Y: Any, at: str) -> JointDensityDisplay:
-    """Draw the joint density of the first two targets at a query."""
-    if len(model.targets) == 1:
-        raise UsageError("--at draws several targets jointly, and the model has one.")
-    dist = Query.parse(at, model).distribution(model)
-    return JointDensityDisplay.from_distribution(dist, Y, title=f"given {at}")
 
 
 def write_figure(display: Any, file: FigureFile) -> None:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcdo.commands.app import app, examples, session
-from kcdo.commands.console import Console, counted, listed
+from kcdo.commands.console import Console, counted, listed, size_text
+from kcdo.commands.errors import UsageError
 from kcdo.commands.kinds import Kind
-from kcdo.commands.naming import Wanted, names, periods
+from kcdo.commands.naming import Wanted, names, periods, supports
 from kcdo.commands.options import (
     DataFiles,
     Debug,
@@ -23,10 +24,13 @@ from kcdo.commands.options import (
 )
 from kcdo.commands.reading import input_files
 from kcdo.commands.writing import output_path
+from kcdo.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from kcdo.commands.fitting import FitOptions
+    from kcdo.commands.holdout import Holdout
     from kcdo.commands.models import Model
     from kcdo.commands.sources import Source
 
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
         "kcdo fit data.csv --target speed --given flow,hour -o model.kcdo",
         "kcdo fit data.csv --target speed --periodic hour:24 -o model.kcdo",
         "kcdo fit wind.parquet --target u,v --given height -o wind.kcdo",
+        "kcdo fit data.csv --target speed --support 0, --test 0.2 --time day -o model.kcdo",
     )
 )
 def fit(
@@ -54,7 +59,24 @@ def fit(
     periodic: Annotated[
         list[str] | None, typer.Option(help="Column and period, such as hour:24; repeatable.")
     ] = None,
+    support: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Values that a target cannot cross: 0,100 or, open above, 0, and of one of "
+            "several targets u:0,100; repeatable."
+        ),
+    ] = None,
     weights: Annotated[str | None, typer.Option(help="Column of weights of the rows.")] = None,
+    test: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Share of the rows to keep back and to test with."),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Column whose rows are kept back together, or not.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Column of numbers or dates: keep back the last rows by it.")
+    ] = None,
     drop_missing: DropMissing = False,
     selection: Annotated[
         str | None,
@@ -84,55 +106,88 @@ def fit(
         from kcdo.commands.tables import read_table
 
         flagged = [name for text in categorical or [] for name in names(text)]
-        wish = Wanted(names(target), names(given), weights, flagged, periods(periodic or []))
+        wish = Wanted(
+            names(target),
+            names(given),
+            weights,
+            flagged,
+            periods(periodic or []),
+            supports(support or []),
+            group,
+            time,
+        )
+        holdout = _holdout(test, group, time, seed)
         source = Source.of(files, Style.of(sep, decimal, thousands))
         with source.open() as table:
             wanted = wish.checked(table.columns, source.label)
             frame = read_table(source, table, wanted.roles(), console, drop=drop_missing)
         # after the table: what is wrong with it is said before scikit-learn is there
-        from kcdo.commands.models import Model, save_model
+        from kcdo.commands.fitting import FitOptions
+        from kcdo.commands.models import save_model
 
-        with console.progress("Fitting", None):
-            estimator = _fitted(frame, wanted, selection, centres, seed)
-        size = save_model(estimator, path)
-        _tell(console, source, out, size, Model.of(estimator))
+        options = FitOptions(selection, centres, seed, verbose=not quiet)
+        model, found = _fitted(frame, wanted, options, source, holdout, console)
+        _tell(console, source, out, save_model(model.estimator, path), model, found)
 
 
 def _fitted(
-    frame: pd.DataFrame, wanted: Wanted, selection: str | None, centres: int | None, seed: int
-) -> Any:
-    from kcdo.estimators import ConditionalDensityOperator
-    from kcdo.systems import Nystrom
+    frame: pd.DataFrame,
+    wanted: Wanted,
+    options: FitOptions,
+    source: Source,
+    holdout: Holdout | None,
+    console: Console,
+) -> tuple[Model, dict[str, Any] | None]:
+    """Return the model of the rows that are not kept back, and the scores of those that are."""
+    from kcdo.commands.fitting import fitted
 
-    X = frame[wanted.given]
-    targets = wanted.targets
-    Y = frame[targets[0] if len(targets) == 1 else targets]
-    options: dict[str, Any] = {} if selection is None else {"selection": selection}
-    if centres is not None:
-        options["solver"] = Nystrom(centres)
-    estimator = ConditionalDensityOperator(_kernel(X, wanted), random_state=seed, **options)
-    weights = frame[wanted.weights].to_numpy() if wanted.weights else None
-    return estimator.fit(X, Y, weights)
+    apart = None if holdout is None else holdout.rows(frame)
+    rows = frame if apart is None else frame[~apart]
+    model = fitted(rows, wanted, options)  # the library names its stages by itself
+    kept = (len(frame) - len(rows), holdout.words if holdout else "")
+    model.remember(rows, source.names, kept, options.seed)
+    return model, None if apart is None else _tested(model, frame[apart], console)
 
 
-def _kernel(X: pd.DataFrame, wanted: Wanted) -> Any:
-    """Return a product over kinds of columns; None, the library's choice, if none is periodic."""
-    from kcdo.kernels import Automatic, Categorical, Kernel, Periodic, Product
-
-    if not wanted.periods:
+def _holdout(test: float | None, group: str | None, time: str | None, seed: int) -> Holdout | None:
+    """Return which rows the options keep back."""
+    if test is None and (group or time):
+        raise UsageError("--group and --time say which rows --test keeps back: add --test 0.2.")
+    if group and time:
+        raise UsageError("--test keeps rows back by --group or by --time, not by both.")
+    if test is None:
         return None
-    parts: list[Kernel] = [Periodic(t).on(name) for name, t in wanted.periods.items()]
-    rest = X.drop(columns=list(wanted.periods))
-    categories = list(rest.select_dtypes("category").columns)
-    measured = [name for name in rest.columns if name not in categories]
-    if categories:
-        parts.append(Categorical().on(categories))
-    if measured:
-        parts.append(Automatic().on(measured))
-    return Product(tuple(parts)) if len(parts) > 1 else parts[0]
+    if not 0 < test < 1:
+        raise UsageError(f"--test takes a share between 0 and 1, such as 0.2; got {test:g}.")
+    from kcdo.commands.holdout import Holdout
+
+    return Holdout(test, group, time, seed)
 
 
-def _tell(console: Console, source: Source, out: str, size: int, model: Model) -> None:
+def _tested(model: Model, frame: pd.DataFrame, console: Console) -> dict[str, Any]:
+    """Return the scores of rows that were kept back."""
+    from kcdo.commands.fitting import known_rows
+    from kcdo.commands.scores import scores
+
+    known = known_rows(model, frame)
+    if len(known) < len(frame):
+        new = counted(len(frame) - len(known), "row")
+        console.note(f"Left out of the test: {new} with a category that no fitted row has.")
+    if known.empty:
+        raise InvalidInputError("every row kept back has a category that no fitted row has.")
+    with console.progress("Testing", None):
+        dist = model.estimator.conditional(model.inputs(known))
+        return scores(model, dist, model.outputs(known))
+
+
+def _tell(
+    console: Console,
+    source: Source,
+    out: str,
+    size: int,
+    model: Model,
+    found: dict[str, Any] | None,
+) -> None:
     report = model.estimator.report_
     width = max(map(len, model.given))
     lines = [
@@ -140,7 +195,18 @@ def _tell(console: Console, source: Source, out: str, size: int, model: Model) -
         f"{counted(report.n_samples, 'row')} of {source.title} ({report.method}, "
         f"{report.seconds:.1f} s).",
         *(f"  {name:<{width}}  {model.kind(name)}" for name in model.given),
-        f"Saved {out} ({size / 1e6:.1f} MB).",
+        *_test_lines(model, found),
+        f"Saved {out} ({size_text(size)}).",
         f"Next: kcdo predict {out} {source.paths[0]} -o predictions.csv",
     ]
-    console.result("\n".join(lines), {"model": out, "bytes": size} | model.description())
+    facts = {"model": out, "bytes": size, "test": found} | model.description()
+    console.result("\n".join(lines), facts)
+
+
+def _test_lines(model: Model, found: dict[str, Any] | None) -> list[str]:
+    if found is None or model.training is None:
+        return []
+    from kcdo.commands.scores import score_lines
+
+    kept = f"Tested on {counted(found['rows'], 'row')} kept back, {model.training.split}:"
+    return [kept, *(f"  {line}" for line in score_lines(found))]

@@ -11,8 +11,9 @@ from typing import Any, Self
 
 import pandas as pd
 
-from kcdo.commands.columns import Place, numbers
+from kcdo.commands.columns import Place, with_numbers
 from kcdo.commands.contents import Content, as_text, content_of_values, typed_values
+from kcdo.commands.naming import Role
 from kcdo.commands.packing import Stream
 from kcdo.errors import InvalidInputError
 
@@ -28,12 +29,9 @@ class JsonChunk:
     def __len__(self) -> int:
         return len(self.objects)
 
-    def frame(self, names: list[str], numeric: set[str]) -> pd.DataFrame:
+    def frame(self, roles: dict[str, Role]) -> pd.DataFrame:
         """Return columns as their values are, and as floats those that must be numeric."""
-        found = {n: pd.Series(self._values(n), name=n) for n in names}
-        return pd.DataFrame(
-            {n: numbers(found[n], self.place) if n in numeric else found[n] for n in names}
-        )
+        return with_numbers(pd.DataFrame({n: self._values(n) for n in roles}), roles, self.place)
 
     def fields(self) -> pd.DataFrame:
         """Return all columns as texts, by their positions; what is missing is empty."""

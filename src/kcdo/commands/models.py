@@ -7,9 +7,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 import kcdo
+from kcdo.arrays import Array
 from kcdo.commands.columns import label, labels
 from kcdo.commands.console import Console, listed
 from kcdo.commands.naming import Role, check_names
@@ -20,6 +22,7 @@ from kcdo.commands.writing import output_name
 from kcdo.errors import InvalidInputError, ModelFileError
 from kcdo.estimators import ConditionalDensityOperator
 from kcdo.kernels import Kernel, leaves
+from kcdo.training import TrainingTable
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,36 @@ class Model:
         """Return outputs as the estimator takes them: a vector if there is one."""
         return frame[self.targets[0] if len(self.targets) == 1 else self.targets]
 
+    def codes(self, frame: pd.DataFrame) -> Array:
+        """Return inputs as numbers, (N, p): of a category its place among those known."""
+        columns = []
+        for name in self.given:
+            known = {text: i for i, text in enumerate(self.categories.get(name, ()))}
+            values = [known[text] for text in labels(frame[name])] if known else frame[name]
+            columns.append(np.asarray(values, dtype=float))
+        return np.column_stack(columns)
+
+    @property
+    def training(self) -> TrainingTable | None:
+        """What the model remembers of its training rows; models from Python do not."""
+        return getattr(self.estimator, "training_", None)
+
+    def remember(
+        self, frame: pd.DataFrame, files: Sequence[str], held_out: tuple[int, str], seed: int
+    ) -> None:
+        """Keep in the model what commands want to know of its training rows later."""
+        position = self.given.index
+        importances = self.estimator.report_.importances
+        self.estimator.training_ = TrainingTable.of(
+            files,
+            self.codes(frame),
+            categorical=[position(name) for name in self.categories],
+            periods={position(name): period for name, period in self.periods.items()},
+            weights=[importances[name] for name in self.given] if importances else None,
+            held_out=held_out,
+            seed=seed,
+        )
+
     def kind(self, name: str) -> str:
         """Return what an input is, in words."""
         if name in self.categories:
@@ -107,6 +140,7 @@ class Model:
             "given": self.given,
             "categories": {name: list(known) for name, known in self.categories.items()},
             "periods": self.periods,
+            "held_out": _held_out(self.training),
             "report": {f.name: getattr(report, f.name) for f in fields(report)},
         }
 
@@ -133,6 +167,15 @@ def save_model(estimator: Any, path: Path | None) -> int:
     with output_name(path) as name:
         estimator.save(name)
         return name.stat().st_size
+
+
+def _held_out(training: TrainingTable | None) -> dict[str, Any] | None:
+    """Return what was kept back from the fit; None if nothing was, or nobody knows."""
+    if training is None or not training.n_held_out:
+        return None
+    n = training.n_rows + training.n_held_out
+    share = training.n_held_out / n
+    return {"rows": training.n_held_out, "fraction": share, "split": training.split}
 
 
 def _numbered(letter: str, n: int) -> list[str]:

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import Enum
+from math import isfinite
 
 from kcdo.commands.console import listed
 from kcdo.commands.errors import UsageError
 from kcdo.errors import InvalidInputError
+
+Bounds = tuple[float | None, float | None]
 
 
 class Role(Enum):
     """How a column is read."""
 
     NUMBER = "number"
+    TARGET = "target"  # a number that a fit is to predict
     CATEGORY = "category"
     AUTO = "auto"  # categories if no value is a number
+    MOMENT = "moment"  # numbers or dates, of which the order matters
+
+    @property
+    def numeric(self) -> bool:
+        """Whether every value must be a number."""
+        return self in (Role.NUMBER, Role.TARGET)
 
 
 @dataclass(frozen=True)
@@ -34,22 +44,31 @@ class Wanted:
         Inputs whose values are names.
     periods : dict
         Periodic inputs with their periods.
+    bounds : dict
+        Targets with the values that they cannot cross, None where there is none.
+    group, time : str or None
+        Columns that say which rows belong together, and which came first.
     """
 
     targets: list[str]
     given: list[str]
-    weights: str | None
-    categorical: list[str]
-    periods: dict[str, float]
+    weights: str | None = None
+    categorical: list[str] = field(default_factory=list)
+    periods: dict[str, float] = field(default_factory=dict)
+    bounds: dict[str, Bounds] = field(default_factory=dict)
+    group: str | None = None
+    time: str | None = None
 
     def checked(self, there: list[str], where: str) -> Wanted:
         """Return the wish with ``given`` filled in, after comparing it with the columns."""
         check_names(self.targets, there, where, "--target")
         check_names(self.given, there, where, "--given")
-        check_names([self.weights] if self.weights else [], there, where, "--weights")
+        for option in ("weights", "group", "time"):
+            name = getattr(self, option)
+            check_names([name] if name else [], there, where, f"--{option}")
         if not self.targets:
             raise UsageError("--target names no column.")
-        taken = {*self.targets, self.weights}
+        taken = {*self.targets, self.weights, self.group, self.time}
         given = self.given or [name for name in there if name and name not in taken]
         if not given:
             raise UsageError(f"{where} has no column left to predict {listed(self.targets)} from.")
@@ -64,14 +83,24 @@ class Wanted:
         both = [name for name in self.categorical if name in self.periods]
         if both:
             raise UsageError(f"column {both[0]!r} cannot be both --categorical and --periodic.")
-        return Wanted(self.targets, given, self.weights, self.categorical, self.periods)
+        every = self.bounds.get("")
+        bounds = dict.fromkeys(self.targets, every) if every else {}
+        bounds |= {name: pair for name, pair in self.bounds.items() if name}
+        check_names(list(bounds), self.targets, "--target", "--support")
+        return replace(self, given=given, bounds=bounds)
 
     def roles(self) -> dict[str, Role]:
         """Return how to read each column."""
-        roles = dict.fromkeys(self.given, Role.AUTO)
+        roles: dict[str, Role] = {}
+        if self.group:
+            roles[self.group] = Role.CATEGORY
+        if self.time:
+            roles[self.time] = Role.MOMENT
+        roles |= dict.fromkeys(self.given, Role.AUTO)
         roles |= dict.fromkeys(self.categorical, Role.CATEGORY)
-        numeric = [*self.periods, *self.targets, *([self.weights] if self.weights else [])]
-        return roles | dict.fromkeys(numeric, Role.NUMBER)
+        numeric = [*self.periods, *([self.weights] if self.weights else [])]
+        roles |= dict.fromkeys(numeric, Role.NUMBER)
+        return roles | dict.fromkeys(self.targets, Role.TARGET)
 
 
 def names(text: str | None) -> list[str]:
@@ -101,6 +130,30 @@ def periods(texts: list[str]) -> dict[str, float]:
             raise UsageError(
                 f"--periodic takes a column and a period, as in hour:24; got {text!r}."
             )
+    return found
+
+
+def supports(texts: list[str]) -> dict[str, Bounds]:
+    """Return bounds in texts such as ``0,100``, or ``speed:0,`` for one target; "" is every one.
+
+    >>> supports(["0,", "share:0,1"])
+    {'': (0.0, None), 'share': (0.0, 1.0)}
+    """
+    found: dict[str, Bounds] = {}
+    for text in texts:
+        name, _, numbers = text.rpartition(":")
+        lower, comma, upper = numbers.partition(",")
+        try:
+            bounds = tuple(float(x) if x.strip() else None for x in (lower, upper))
+        except ValueError:
+            bounds = (None, None)
+        known = [x for x in bounds if x is not None]
+        if not comma or not known or known != sorted(set(known)) or not all(map(isfinite, known)):
+            raise UsageError(
+                "--support takes the values that a target cannot cross, as in 0,100 or 0, or "
+                f"speed:0,100; got {text!r}."
+            )
+        found[name.strip()] = bounds[0], bounds[1]
     return found
 
 

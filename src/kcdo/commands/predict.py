@@ -60,8 +60,9 @@ def predict(
     stats: Annotated[
         str,
         typer.Option(
-            help="What to add: mean, sd, var, mode, quantiles such as q05 or q97.5, and logpdf, "
-            "the log density of the target columns in the file."
+            help="What to add: mean, sd, var, mode, quantiles such as q05 or q97.5; logpdf, the "
+            "log density of the target columns in the file; novelty, how far the row is from "
+            "those of the fit, where 1 is usual among these."
         ),
     ] = "mean,sd,q05,q50,q95",
     skip_missing: Annotated[

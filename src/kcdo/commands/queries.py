@@ -21,6 +21,7 @@ from kcdo.kernels.expectation import gaussian_draws
 _PLUS_MINUS = re.compile(r"±|\+/?-")
 _TAIL = 0.001  # a grid reaches to these quantiles, and a bit beyond
 _MARGIN = 0.1
+_FAR = 3.0  # times the usual distance between training rows, beyond which there is a note
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,11 @@ class Query:
     sds: dict[str, float]
 
     @classmethod
-    def parse(cls, text: str, model: Model) -> Query:
-        """Read a query such as ``flow=1200±50,hour=8``, which must give every input a value."""
+    def parse(cls, text: str, model: Model, *, partly: bool = False) -> Query:
+        """Read a query such as ``flow=1200±50,hour=8``.
+
+        It must give every input a value, unless a slice holds some inputs only.
+        """
         raw: dict[str, str] = {}
         for name, value in _assignments(text, model):
             if name in raw:
@@ -41,11 +45,28 @@ class Query:
             raw[name] = value
         check_names(list(raw), model.given, "the model", "--at")
         absent = [name for name in model.given if name not in raw]
-        if absent:
+        if absent and not partly:
             raise UsageError(f"--at {text}: the model also needs a value of {listed(absent)}.")
-        parsed = {name: _value(name, raw[name], model) for name in model.given}
+        parsed = {name: _value(name, raw[name], model) for name in model.given if name in raw}
         sds = {name: sd for name, (_, sd) in parsed.items() if sd > 0}
         return cls(text, {name: value for name, (value, _) in parsed.items()}, sds)
+
+    def notes(self, model: Model) -> list[str]:
+        """Say how far the query is outside the training rows, where it is."""
+        seen = model.training
+        if seen is None:
+            return []
+        numbers = [n for n in model.given if n not in model.categories and n not in model.periods]
+        ranges = {name: (seen.lower[i], seen.upper[i]) for i, name in enumerate(model.given)}
+        found = [_beyond(name, self.values[name], *ranges[name]) for name in numbers]
+        if not any(found):
+            far = float(seen.novelty(model.codes(pd.DataFrame([self.values])))[0])
+            if far > _FAR:
+                return [
+                    f"no training row is near {self.text}: the nearest is {far:.3g} times as far "
+                    "as they usually are from one another."
+                ]
+        return [note for note in found if note]
 
     def distribution(self, model: Model) -> ConditionalDistribution:
         """Return the distribution of the targets given this query."""
@@ -82,6 +103,16 @@ def grid_points(dists: list[ConditionalDistribution], n: int, d: int) -> Array:
 def columns_of(names: list[str], points: Array) -> dict[str, Array]:
     """Return points, (n,) or (n, d), as named columns."""
     return dict(zip(names, points.reshape(len(points), -1).T, strict=True))
+
+
+def _beyond(name: str, value: float, low: float, high: float) -> str:
+    """Say how far a value lies outside a range; nothing if it does not."""
+    beyond = max(low - value, value - high)
+    if beyond <= 0:
+        return ""
+    end = f"below the smallest, {low:g}," if value < low else f"above the largest, {high:g},"
+    share = f" ({beyond / (high - low):.3g} times their range)" if high > low else ""
+    return f"{name}={value:g} is {beyond:.4g} {end} of the training rows{share}."
 
 
 def _assignments(text: str, model: Model) -> list[tuple[str, str]]:

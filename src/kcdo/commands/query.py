@@ -62,7 +62,7 @@ def density(
     """
     with session(quiet, as_json, debug) as console:
         path = _output(model, out, console, force=force)
-        targets, queries = _ask(model, at, target)
+        targets, queries = _ask(model, at, target, console)
         from kcdo.commands.queries import columns_of, grid_points
 
         d = len(targets)
@@ -98,7 +98,7 @@ def sample(
     """Draw from the distribution of the targets at given inputs."""
     with session(quiet, as_json, debug) as console:
         path = _output(model, out, console, force=force)
-        targets, queries = _ask(model, at, target)
+        targets, queries = _ask(model, at, target, console)
         import numpy as np
 
         from kcdo.commands.queries import columns_of
@@ -116,7 +116,7 @@ def _output(model: str, out: str | None, console: Console, *, force: bool) -> Pa
 
 
 def _ask(
-    model_file: str, at: list[str], target: str | None
+    model_file: str, at: list[str], target: str | None, console: Console
 ) -> tuple[list[str], list[tuple[str, ConditionalDistribution]]]:
     """Return the targets, and each query with its distribution of them."""
     from kcdo.commands.models import load_model
@@ -125,6 +125,8 @@ def _ask(
     model = load_model(model_file)
     check_names([target] if target else [], model.targets, "the model", "--target")
     queries = [Query.parse(text, model) for text in at]
+    for note in (note for query in queries for note in query.notes(model)):
+        console.note(f"Note: {note}")
     dists = [query.distribution(model) for query in queries]
     targets = [target] if target else model.targets
     if len(targets) == 1 and not model.flat:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kcdo.commands.app import app, examples, session
-from kcdo.commands.console import listed
+from kcdo.commands.console import counted, listed, size_text
+from kcdo.commands.errors import UsageError
 from kcdo.commands.kinds import Kind
 from kcdo.commands.naming import check_names
 from kcdo.commands.options import (
@@ -26,6 +28,9 @@ from kcdo.commands.options import (
 from kcdo.commands.reading import check_model, input_files
 from kcdo.commands.writing import output_name, output_path
 
+if TYPE_CHECKING:
+    from kcdo.commands.models import Model
+
 
 @app.command(epilog=examples("kcdo info model.kcdo", "kcdo info model.kcdo --json"))
 def info(
@@ -41,16 +46,31 @@ def info(
         lines = [
             f"{'target':<{width}}  {listed(fitted.targets)}",
             *(f"{name:<{width}}  {fitted.kind(name)}" for name in fitted.given),
+            *_origin(fitted),
             "",
             str(fitted.estimator.report_),
         ]
         console.result("\n".join(lines), {"model": model} | fitted.description())
 
 
+def _origin(model: Model) -> list[str]:
+    """Return lines that tell which rows were fitted, and which were kept back."""
+    if model.training is None:
+        return []
+    seen = model.training
+    lines = ["", f"fitted to {counted(seen.n_rows, 'row')} of {listed(seen.files)}"]
+    if seen.n_held_out:
+        n = seen.n_rows + seen.n_held_out
+        share = f"{seen.n_held_out / n:.1%}"
+        lines.append(f"kept back {counted(seen.n_held_out, 'row')} ({share}): {seen.split}")
+    return lines
+
+
 @app.command(
     epilog=examples(
         "kcdo plot model.kcdo --data data.csv -o fig.png",
         "kcdo plot model.kcdo --data data.csv --feature hour -o fig.pdf",
+        "kcdo plot model.kcdo --data data.csv --feature flow --at hour=8 -o fig.png",
         "kcdo plot wind.kcdo --data wind.csv --at height=80 -o joint.png",
     )
 )
@@ -62,13 +82,18 @@ def plot(
         typer.Option("--out", "-o", help="Picture to write: PNG, PDF, SVG; - is standard output."),
     ],
     feature: Annotated[
-        str | None, typer.Option(help="Input across; the first that is a number by default.")
+        str | None,
+        typer.Option(help="Input across, a number or categories; the first number by default."),
     ] = None,
     target: Annotated[
         str | None, typer.Option(help="Target upwards; the first by default.")
     ] = None,
     at: Annotated[
-        str | None, typer.Option(help="Draw two targets jointly at these values of all inputs.")
+        str | None,
+        typer.Option(
+            help="Values of inputs that are not across; of all inputs: the density there, two "
+            "targets jointly."
+        ),
     ] = None,
     drop_missing: DropMissing = False,
     sep: Sep = None,
@@ -81,12 +106,13 @@ def plot(
 ) -> None:
     """Draw the density over an input, with data, intervals and modes.
 
-    Inputs that are not drawn rest at their median or most frequent category.
+    Inputs that are not drawn rest at their median or most frequent category, or where --at says.
+    Rows are drawn the fainter, the farther they are from there.
     """
     with session(quiet, as_json, debug) as console:
         files = input_files(data)
         check_model(model, files)
-        from kcdo.commands.figures import density_display, figure_file, joint_display, write_figure
+        from kcdo.commands.figures import figure_file, model_display, write_figure
         from kcdo.commands.models import load_model, read_data
         from kcdo.commands.sources import Source
         from kcdo.commands.style import Style
@@ -98,21 +124,29 @@ def plot(
         source = Source.of(files, Style.of(sep, decimal, thousands))
         X, Y = read_data(fitted, source, console, drop=drop_missing)
         with console.progress("Drawing", None):
-            if at is None:
-                display: Any = density_display(fitted, X, Y, feature, target)
-            else:
-                display = joint_display(fitted, Y, at)
-            write_figure(display, figure)
+            write_figure(model_display(fitted, X, Y, feature, target, at), figure)
         console.result(f"Wrote {out}.", {"output": out})
 
 
-@app.command(epilog=examples("kcdo report model.kcdo --data data.csv -o report.html"))
+@app.command(
+    epilog=examples(
+        "kcdo report model.kcdo --data data.csv -o report.html",
+        "kcdo report model.kcdo --held-out test.csv -o report.html",
+    )
+)
 def report(
     model: ModelFile,
-    data: DataOption,
     out: Annotated[
         str, typer.Option("--out", "-o", help="HTML file to write; - is standard output.")
     ],
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", help="Table with the inputs and the targets; repeatable."),
+    ] = None,
+    held_out: Annotated[
+        list[str] | None,
+        typer.Option("--held-out", help="The same, of rows that the model has not seen."),
+    ] = None,
     drop_missing: DropMissing = False,
     sep: Sep = None,
     decimal: Decimal = ".",
@@ -124,13 +158,15 @@ def report(
 ) -> None:
     """Write a page with densities to explore by sliders, accuracy and the parameters chosen.
 
-    One HTML file that works offline. Rows which the model has not seen show its accuracy best.
+    One HTML file that works offline. Rows which the model has not seen show its accuracy best:
+    --held-out names them, and the page says that they are.
     """
     with session(quiet, as_json, debug) as console:
-        files = input_files(data)
+        if bool(data) == bool(held_out):
+            raise UsageError("give the rows to show by --data, or by --held-out if unseen.")
+        files = input_files(data or held_out or [])
         check_model(model, files)
-        inputs = {"model": [model], "data": files}
-        path = output_path(out, Kind.PAGE, inputs, force=force)
+        path = output_path(out, Kind.PAGE, {"model": [model], "data": files}, force=force)
         if path is None:
             console.leave_stdout()
         from kcdo.commands.models import load_model, read_data
@@ -141,10 +177,12 @@ def report(
         fitted = load_model(model)
         source = Source.of(files, Style.of(sep, decimal, thousands))
         X, Y = read_data(fitted, source, console, drop=drop_missing)
-        with console.progress("Writing", None), output_name(path) as name:
-            write_report(fitted.estimator, name, X=X, Y=Y)
+        shows = not quiet and sys.stderr.isatty()
+        with output_name(path) as name:
+            known = True if held_out else None
+            write_report(fitted.estimator, name, X=X, Y=Y, held_out=known, verbose=shows)
             size = name.stat().st_size
-        text = f"Wrote {out} ({size / 1e6:.1f} MB): open it in a browser."
+        text = f"Wrote {out} ({size_text(size)}): open it in a browser."
         console.result(text, {"output": out, "bytes": size})
 
 

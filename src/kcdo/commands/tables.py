@@ -61,12 +61,10 @@ def read_table(
     Rows with missing values are an error, or dropped and counted.
     """
     columns = {name: Column(name, role) for name, role in roles.items()}
-    names = list(roles)
-    numeric = {name for name, role in roles.items() if role is Role.NUMBER}
     n_rows = 0
     with console.progress(f"Reading {source.title}", table.size or None) as show:
         for chunk in table.chunks(CHUNK_ROWS):
-            frame = chunk.frame(names, numeric)
+            frame = chunk.frame(roles)
             for name, column in columns.items():
                 column.add(frame[name], chunk.place)
             n_rows += len(chunk)

@@ -14,10 +14,10 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from kcdo.commands.columns import MISSING_NUMBERS, Place, numbers
+from kcdo.commands.columns import MISSING_NUMBERS, Place, with_numbers
 from kcdo.commands.contents import Content, content_of_texts, named, typed_texts
 from kcdo.commands.kinds import encoding_of
-from kcdo.commands.naming import check_distinct
+from kcdo.commands.naming import Role, check_distinct
 from kcdo.commands.packing import Stream
 from kcdo.commands.style import Style
 from kcdo.errors import InvalidInputError, KcdoWarning
@@ -42,16 +42,15 @@ class TextChunk:
     def __len__(self) -> int:
         return len(self.records)
 
-    def frame(self, names: list[str], numeric: set[str]) -> pd.DataFrame:
+    def frame(self, roles: dict[str, Role]) -> pd.DataFrame:
         """Return columns as texts, and as floats those that must be numeric."""
-        positions = [self.table.columns.index(name) for name in names]
-        at = [i for i, name in zip(positions, names, strict=True) if name in numeric]
-        found = self._quickly(positions, at)
+        positions = [self.table.columns.index(name) for name in roles]
+        pairs = zip(positions, roles.values(), strict=True)
+        found = self._quickly(positions, [i for i, role in pairs if role.numeric])
         if found is not None:
-            return found.set_axis(names, axis=1)
-        texts = self._read(positions, []).set_axis(names, axis=1)
-        return pd.DataFrame(
-            {n: numbers(texts[n], self.place) if n in numeric else texts[n] for n in names}
+            return found.set_axis(list(roles), axis=1)
+        return with_numbers(
+            self._read(positions, []).set_axis(list(roles), axis=1), roles, self.place
         )
 
     def fields(self) -> pd.DataFrame:

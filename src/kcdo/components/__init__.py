@@ -5,10 +5,8 @@ from kcdo.components.base import Component, ComponentParameters
 from kcdo.components.conditioning import Conditioner, condition, unconditional
 from kcdo.components.density import (
     DensityOperator,
-    MatrixValues,
     OperatorParameters,
     PlainDensity,
-    RowValues,
     Training,
 )
 from kcdo.components.location_scale import (
@@ -26,10 +24,13 @@ from kcdo.components.location_scale import (
 from kcdo.components.mean import MeanOperator
 from kcdo.components.mixture import NAMES, Combination, Mixture, ModelParameters
 from kcdo.components.nearest import NearestDensity, NearestParameters
+from kcdo.components.node_values import MatrixValues, RowValues, SolvedValues
 from kcdo.components.settings import Effort, Settings
 from kcdo.components.smoothed import (
     EVERY,
     Bandwidths,
+    Location,
+    RowTable,
     SmoothedParameters,
     SmoothedRows,
     Smoother,
@@ -55,6 +56,7 @@ __all__ = [
     "Conditioner",
     "DensityOperator",
     "Effort",
+    "Location",
     "LocationParameters",
     "LocationScale",
     "LocationScaleMap",
@@ -71,11 +73,13 @@ __all__ = [
     "PlainDensity",
     "Regression",
     "Residuals",
+    "RowTable",
     "RowValues",
     "Settings",
     "SmoothedParameters",
     "SmoothedRows",
     "Smoother",
+    "SolvedValues",
     "Spread",
     "Training",
     "Univariate",

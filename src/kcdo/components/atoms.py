@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.components.smoothed import Bandwidths, Likeness, RowTable, SmoothedRows
+from kcdo.consistency import need, shape
 
 _FEW_VALUES = 25  # up to which every value is an atom
 _ROWS_PER_VALUE = 5
@@ -27,6 +28,11 @@ class Atoms:
     places: Array  # (A,), increasing
     width: float
     every_value: bool  # whether outputs take no others
+
+    def __post_init__(self) -> None:
+        shape(self.places, None)
+        increase = len(self.places) > 0 and np.all(np.diff(self.places) > 0)
+        need(increase and self.width > 0, "atoms that do not increase, or have no width")
 
     @classmethod
     def of(cls, y: Array) -> "Atoms | None":
@@ -61,6 +67,12 @@ class AtomShares:
     labels: NDArray[np.integer]  # (N,)
     bandwidths: tuple[Bandwidths, ...]
     shares: Array  # of the bandwidths, of sum 1
+
+    def __post_init__(self) -> None:
+        shape(self.labels, len(self.rows.table))
+        shape(self.shares, len(self.bandwidths))
+        inside = (self.labels >= 0) & (self.labels <= len(self.atoms.places))
+        need(np.all(inside) and np.all(self.shares >= 0), "labels or shares of atoms")
 
     def predict(self, X: NDArray) -> Array:
         """Return the probability of each atom at inputs (Q, p), (Q, A)."""

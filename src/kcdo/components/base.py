@@ -14,7 +14,7 @@ from kcdo.arrays import Array
 from kcdo.components.settings import Settings
 from kcdo.distributions import Batch, MixtureBatch
 from kcdo.inputs import GaussianInput, SampleInput
-from kcdo.kernels import gaussian_draws
+from kcdo.kernels import Kernel, gaussian_draws
 from kcdo.rows import Rows
 from kcdo.systems import Queries
 
@@ -35,6 +35,10 @@ class Component(Protocol):
     @property
     def exact_held_out(self) -> bool:
         """Whether held-out distributions are those of a fit without the row."""
+
+    @property
+    def n_inputs(self) -> int | None:
+        """Number of columns of the inputs; None for any."""
 
     @property
     def dim(self) -> int:
@@ -59,6 +63,18 @@ class Component(Protocol):
 
 class ComponentParameters(Protocol):
     """Parameters of a component: enough to fit it to any rows."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the distributions that the component offers."""
+
+    @property
+    def dim(self) -> int | None:
+        """Number of outputs d; None for any."""
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels of the inputs."""
 
     def fit(self, rows: Rows, settings: Settings) -> Component:
         """Return the component of these rows."""

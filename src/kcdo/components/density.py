@@ -2,15 +2,26 @@
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
+from kcdo.components.node_values import (
+    MatrixValues,
+    RowValues,
+    SolvedValues,
+    Values,
+    embedded_rows,
+    embedding,
+    node_values,
+)
 from kcdo.components.settings import Settings
+from kcdo.consistency import need, shape
 from kcdo.distributions import (
     Batch,
+    GridLayout,
     Layout,
     NodeBatch,
     Positivity,
@@ -19,16 +30,17 @@ from kcdo.distributions import (
 )
 from kcdo.errors import AccuracyWarning, InvalidInputError
 from kcdo.kernels import Kernel
-from kcdo.linalg import narrow_factors
 from kcdo.measures import Grid, Measure
 from kcdo.reconstruction import Reconstruction
 from kcdo.rows import Rows
-from kcdo.systems import Centres, Condensed, Embed, Queries, System
+from kcdo.systems import Centres, Condensed, Queries, System
 
 # Weight of the marginal density: negligible near data, everything far from all of it.
 FALLBACK_WEIGHT = 1e-3
 _COARSE_EXPECTATION = 1e-2
-_BLOCK_ELEMENTS = 1 << 22
+_JUDGES = 256  # inputs at which rounded numbers are compared with exact ones
+_UNSEEN = 5e-8  # how far predictions there may move, so that six digits stay everywhere
+PLAIN = ("plain",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +61,19 @@ class DensityOperator:
 
     system: Centres  # without its factor, unless the values need it
     output: Reconstruction
-    values: "MatrixValues | RowValues"  # section -> node values (Q, M), Σ weights (Q,)
+    values: Values  # section -> node values (Q, M), Σ weights (Q,)
     marginal: Array  # (M,) density of Y
     layout: Layout
     positivity: Positivity
     training: Training | None = None
+
+    def __post_init__(self) -> None:
+        measure, layout = self.output.measure, self.layout
+        shape(self.marginal, measure.n_nodes)
+        need(layout.n_nodes == measure.n_nodes and layout.dim == measure.dim, "layout and measure")
+        on_grids = isinstance(layout, GridLayout), isinstance(measure, Grid)
+        need(on_grids[0] == on_grids[1], "a layout of another kind of nodes")
+        self.values.check(self.system, self.output)
 
     @classmethod
     def solved(
@@ -65,8 +85,10 @@ class DensityOperator:
         training = Training(system, Y)
         if system.applies_weights(grid.n_nodes, product_grid=product_grid):
             return cls.by_weights(training, output, positivity)
-        condensed = system.condensed(_embedding(output), Y, _step(output))
-        made = cls.of_condensed(system, output, condensed, positivity)
+        condensed = system.condensed(embedding(output), Y, embedded_rows(output))
+        matrix = MatrixValues.solved(system, output, condensed)
+        values = SolvedValues.of(matrix, system, output, Y)
+        made = cls._made(system.without_factor(), output, values, condensed.total, positivity)
         return replace(made, training=training)
 
     @classmethod
@@ -74,10 +96,7 @@ class DensityOperator:
         cls, system: System, output: Reconstruction, condensed: Condensed, positivity: Positivity
     ) -> "DensityOperator":
         """Solve for targets that were summed up, perhaps over data that are gone."""
-        targets, basis = narrow_factors(condensed.targets)
-        # all right-hand sides at once
-        solved = system.solve(np.hstack([targets, condensed.ones[:, None]]))
-        matrix = MatrixValues.of(output, solved, basis)
+        matrix = MatrixValues.solved(system, output, condensed)
         return cls._made(system.without_factor(), output, matrix, condensed.total, positivity)
 
     @classmethod
@@ -95,7 +114,7 @@ class DensityOperator:
         cls,
         system: Centres,
         output: Reconstruction,
-        values: "MatrixValues | RowValues",
+        values: Values,
         marginal: Array,
         positivity: Positivity,
     ) -> "DensityOperator":
@@ -134,7 +153,7 @@ class DensityOperator:
         """Return the distributions of some training rows, each predicted without itself."""
         assert self.training is not None, "the training rows are gone"
         weights = self.training.system.held_out_weights(rows)
-        return self._batch(*_node_values(self.output, weights, self.training.Y))
+        return self._batch(*node_values(self.output, weights, self.training.Y))
 
     def marginal_batch(self) -> NodeBatch:
         """Return the distribution of Y whatever the input, that of one query.
@@ -160,9 +179,31 @@ class DensityOperator:
         system = self.training.system.with_own_rows() if keeps_rows else self.system
         return replace(self, system=system, training=None)
 
+    def in_single_precision(self) -> "DensityOperator":
+        """Return the operator with its matrix rounded as far as its predictions allow.
+
+        Coefficients are larger than what they add up to, so that not every matrix bears the 24
+        bits of single precision: the fewest are taken that change hardly anything at the centres.
+        """
+        values, n = self.values, self.system.n_centres
+        if not isinstance(values, MatrixValues):
+            return self
+        some = self.system.centres[np.linspace(0, n - 1, min(n, _JUDGES)).astype(int)]
+        exact = self.batch(some)
+        for bits in range(24, 49, 4):
+            operator = replace(self, values=values.rounded(bits), training=None)
+            if _difference(operator.batch(some), exact) < _UNSEEN:
+                return operator
+        return self
+
     def width(self, queries: Queries) -> int:
         """Return the numbers held for each query."""
         return max(self.layout.n_nodes, self.system.width)
+
+    @property
+    def n_inputs(self) -> int | None:
+        """Number of columns of the inputs."""
+        return self.system.n_inputs
 
     @property
     def dim(self) -> int:
@@ -180,60 +221,14 @@ class DensityOperator:
         return self.system.n_jobs
 
 
-@dataclass(frozen=True, eq=False)
-class MatrixValues:
-    """Node values as one matrix product, or as two narrow ones where the matrix allows it.
-
-    The last column of the first factor gives the sum of the weights.
-    """
-
-    first: Array  # (centres, M + 1), or (centres, r + 1)
-    second: Array | None  # (r, M)
-
-    @classmethod
-    def of(cls, output: Reconstruction, solved: Array, basis: Array | None) -> "MatrixValues":
-        """Filter the embeddings ``solved @ basis``: only the rows of the basis, if there is one."""
-        if basis is not None:
-            return cls(np.ascontiguousarray(solved), output.reconstruct(basis))
-        values = output.reconstruct(np.ascontiguousarray(solved[:, :-1]))
-        return cls(np.hstack([values, solved[:, -1:]]), None)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the matrices."""
-        return self.first.nbytes + (0 if self.second is None else self.second.nbytes)
-
-    def at(self, system: Centres, section: Array) -> tuple[Array, Array]:
-        """Return node values (Q, M) and sums of weights (Q,) of sections (Q, n)."""
-        product = section @ self.first
-        values = product[:, :-1]
-        values = values.copy() if self.second is None else values @ self.second
-        return values, product[:, -1]
-
-
-@dataclass(frozen=True, eq=False)
-class RowValues:
-    """Node values from the embedding weights of rows, whose outputs are kept.
-
-    For models too large for one matrix, and for weights of a few rows for each query.
-    """
-
-    output: Reconstruction
-    Y: Array
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the outputs."""
-        return self.Y.nbytes
-
-    def at(self, system: Any, section: Any) -> tuple[Array, Array]:
-        """Return node values (Q, M) and sums of weights (Q,) of sections of a system."""
-        return _node_values(self.output, system.weights_of(section), self.Y)
-
-
-def _node_values(output: Reconstruction, weights: Any, Y: Array) -> tuple[Array, Array]:
-    """Return signed node values (Q, M) of embedding weights (Q, N), and their sums (Q,)."""
-    return output.reconstruct(output.combine(weights, Y)), weights.sum(axis=1)
+def _difference(one: NodeBatch, other: NodeBatch) -> float:
+    """Return how far distributions are apart: in mean and sd, over the sd, and in masses."""
+    (mean, cov), (its_mean, its_cov) = one.moments(), other.moments()
+    variances = np.einsum("qii->qi", its_cov)
+    moved = np.abs(mean - its_mean) / np.sqrt(variances)
+    widened = np.abs(np.einsum("qii->qi", cov) / variances - 1.0) / 2.0
+    masses = np.abs(one.masses - other.masses).sum(axis=1)
+    return float(max(moved.max(), widened.max(), masses.max()))
 
 
 def node_masses(
@@ -260,16 +255,6 @@ def node_masses(
     return values
 
 
-def _embedding(output: Reconstruction) -> Embed:
-    """Return the cheaper way to embed outputs on the nodes."""
-    return output.embed if output.near_width is None else output.near_embeddings
-
-
-def _step(output: Reconstruction) -> int:
-    """Return how many outputs are embedded at a time."""
-    return max(1, _BLOCK_ELEMENTS // (output.near_width or output.measure.n_nodes))
-
-
 @dataclass(frozen=True, eq=False)
 class OperatorParameters:
     """Parameters of one density operator: input kernel, α, and the whole output side."""
@@ -277,6 +262,20 @@ class OperatorParameters:
     kernel: Kernel
     alpha: float
     output: Reconstruction
+    names: ClassVar[tuple[str, ...]] = PLAIN
+
+    def __post_init__(self) -> None:
+        need(0 < self.alpha < np.inf, "ridges that are not positive")
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs d."""
+        return self.output.measure.dim
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernel of the inputs."""
+        return (self.kernel,)
 
     def fit(self, rows: Rows, settings: Settings) -> "DensityComponent":
         """Return the component of these rows."""
@@ -296,6 +295,11 @@ class DensityComponent:
     names: ClassVar[tuple[str, ...]]
     linear: ClassVar[bool]
     exact_held_out: ClassVar[bool] = True
+
+    @property
+    def n_inputs(self) -> int | None:
+        """Number of columns of the inputs."""
+        return self.operator.n_inputs
 
     @property
     def dim(self) -> int:
@@ -327,5 +331,5 @@ class DensityComponent:
 class PlainDensity(DensityComponent):
     """The conditional density operator itself."""
 
-    names = ("plain",)
+    names = PLAIN
     linear = True

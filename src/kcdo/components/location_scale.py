@@ -6,6 +6,7 @@ the log squared held-out residuals. The residuals r are held out in closed form 
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,14 @@ from kcdo.arrays import Array
 from kcdo.components.density import DensityOperator, OperatorParameters
 from kcdo.components.settings import Settings
 from kcdo.components.tails import student_tail
+from kcdo.consistency import need, shape
 from kcdo.distributions import AffineBatch, Batch, StudentTail
 from kcdo.kernels import Kernel, lower_gram, weighted_median
 from kcdo.linalg import CholeskyFactor
 from kcdo.rows import Rows, sampled
 from kcdo.systems import Centres, ExactRows, Groups, Queries, System, one_minus_leverage
 
+NAMES = ("location_scale", "residual_tail", "normal")
 LARGEST_RESIDUAL = 7.0
 _LEAST_SQUARE = 1e-4  # a residual of 0 must not become log 0
 _LEAST_SIGNAL = 1e-200
@@ -40,6 +43,10 @@ class LocationParameters:
     noise_of_noise: float = 1.0
     noise_scales: int = 0  # scales of the noise kernel that were chosen
 
+    def __post_init__(self) -> None:
+        for noise in (self.noise, self.noise_of_noise):
+            need(0 < noise < np.inf, "noise that is not positive")
+
 
 @dataclass(frozen=True, eq=False)
 class Regression:
@@ -49,6 +56,10 @@ class Regression:
     coefficients: Array
     offset: Array
 
+    def __post_init__(self) -> None:
+        shape(self.offset, None)
+        shape(self.coefficients, self.centres.n_centres, len(self.offset))
+
     def __call__(self, queries: Queries) -> Array:
         """Return the regression at the queries, (Q, d)."""
         return self.offset + self.centres.section(queries) @ self.coefficients
@@ -56,12 +67,25 @@ class Regression:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """x ↦ predictive variance s² (1 + η - |k(x, centres) W|²), WWᵀ = (K + η)⁻¹."""
+    """x ↦ predictive variance s² (1 + η - |k(x, centres) W|²), WWᵀ = (K + diag(ridge))⁻¹."""
 
     centres: Centres
-    whitener: Array
-    noise: float
+    ridge: Array  # η over the weight of each centre
+    noise: float  # η
     signal: Array  # (d,)
+
+    def __post_init__(self) -> None:
+        shape(self.ridge, self.centres.n_centres)
+        shape(self.signal, None)
+        need(self.ridge.min() > 0 and 0 < self.noise < np.inf, "noise that is not positive")
+        need(len(self.signal) and self.signal.min() >= 0, "variances that are negative")
+
+    @cached_property
+    def whitener(self) -> Array:
+        """W, (n, n)."""
+        matrix = lower_gram(self.centres.kernel, self.centres.centres, n_jobs=self.centres.n_jobs)
+        np.einsum("ii->i", matrix)[:] += self.ridge + 1e-10
+        return CholeskyFactor(matrix).inverse_factor()
 
     def __call__(self, queries: Queries) -> Array:
         """Return the variance at the queries, (Q, d)."""
@@ -82,6 +106,19 @@ class LocationScaleMap:
     log_noise: Regression | None
     factor: Array  # (d,)
     floor: Array  # (d,): the least scale, for outputs that are discrete
+
+    def __post_init__(self) -> None:
+        d = len(self.location.offset)
+        shape(self.spread.signal, d)
+        for least in (self.factor, self.floor):
+            shape(least, d)
+            need(least.min() >= 0, "scales that are negative")
+        need((self.factor + self.floor).min() > 0, "scales that are not positive")
+        parts: list[Regression | Spread] = [self.location, self.spread]
+        if self.log_noise is not None:
+            shape(self.log_noise.offset, d)
+            parts.append(self.log_noise)
+        need(len({part.centres.n_inputs for part in parts}) == 1, "inputs of location and scale")
 
     def __call__(self, queries: Queries) -> tuple[Array, Array]:
         """Return location and scale at the queries, (Q, d) each."""
@@ -115,6 +152,22 @@ class LocationScaleParameters:
     location: LocationParameters
     residual: OperatorParameters
     floor: Array  # (d,)
+    names = NAMES
+
+    def __post_init__(self) -> None:
+        shape(self.floor, self.residual.dim)
+        need(self.floor.min() >= 0, "scales that are negative")
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs d."""
+        return len(self.floor)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels of the inputs."""
+        found = self.residual.kernel, self.location.kernel, self.location.noise_kernel
+        return tuple(kernel for kernel in found if kernel is not None)
 
     def fit(self, rows: Rows, settings: Settings) -> "LocationScale":
         """Return the component of these rows."""
@@ -137,9 +190,19 @@ class LocationScale:
     residual: DensityOperator
     residuals: Residuals | None = None  # of the training rows
 
-    names = ("location_scale", "residual_tail", "normal")
+    names = NAMES
     linear = False
     exact_held_out = False
+
+    def __post_init__(self) -> None:
+        shape(self.map.location.offset, self.residual.dim)
+        inputs = self.map.location.centres.n_inputs
+        need(inputs == self.n_inputs, "residuals and locations")
+
+    @property
+    def n_inputs(self) -> int | None:
+        """Number of columns of the inputs."""
+        return self.residual.n_inputs
 
     @property
     def dim(self) -> int:
@@ -220,13 +283,10 @@ def _spread(
     """Return the predictive variance, and its held-out ratio at every row."""
     chosen = distinct_sample(rows.X, settings.effort.spread_rows, settings.seed)
     groups = Groups.of(rows.X[chosen], rows.weights[chosen])
-    matrix = lower_gram(parameters.kernel, groups.points, n_jobs=settings.n_jobs)
     ridge = parameters.noise / groups.totals
-    np.einsum("ii->i", matrix)[:] += ridge + 1e-10
-    whitener = CholeskyFactor(matrix).inverse_factor()
     centres = Centres(parameters.kernel, groups.points, settings.n_jobs)
-    spread = Spread(centres, whitener, parameters.noise, signal)
-    diagonal = np.einsum("ij,ij->i", whitener, whitener)[groups.member_of]
+    spread = Spread(centres, ridge, parameters.noise, signal)
+    diagonal = np.einsum("ij,ij->i", spread.whitener, spread.whitener)[groups.member_of]
     kept = one_minus_leverage(groups, ridge, diagonal)
     ratio = np.empty(len(rows))
     ratio[chosen] = parameters.noise / np.maximum(kept, 1e-12)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kcdo.arrays import Array
+from kcdo.consistency import kernel_fits, shape
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.kernels import Kernel
 from kcdo.systems import ExactSystem, Queries
@@ -15,6 +16,20 @@ class MeanOperator:
     system: ExactSystem
     outputs: Array
     kernel: Kernel
+
+    def __post_init__(self) -> None:
+        shape(self.outputs, len(self.system.row_weights), None)
+        kernel_fits(self.kernel, self.outputs)
+
+    @property
+    def n_inputs(self) -> int | None:
+        """Number of columns of the inputs."""
+        return self.system.n_inputs
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs d."""
+        return self.outputs.shape[1]
 
     def embeddings(self, queries: Queries) -> list[SampleEmbedding]:
         """Return the embedding of Y given each query."""

@@ -11,8 +11,9 @@ from kcdo.components.base import (
     predict_anywhere,
     width_anywhere,
 )
-from kcdo.components.density import DensityOperator, PlainDensity
+from kcdo.components.density import PLAIN, DensityOperator, OperatorParameters, PlainDensity
 from kcdo.components.settings import Settings
+from kcdo.consistency import need
 from kcdo.distributions import Batch, MixtureBatch
 from kcdo.errors import InvalidInputError
 from kcdo.rows import Rows
@@ -103,6 +104,13 @@ class Mixture:
     components: tuple[Component, ...]
     weights: dict[str, float]
 
+    def __post_init__(self) -> None:
+        parts = self.components
+        need(parts and isinstance(parts[0], PlainDensity), "a mixture without its density operator")
+        need(len({part.dim for part in parts}) == 1, "outputs of the components of a mixture")
+        need(len({part.n_inputs for part in parts} - {None}) <= 1, "inputs of the components")
+        _check_weights(self.weights, parts)
+
     @property
     def primary(self) -> DensityOperator:
         """The conditional density operator: what a report describes."""
@@ -133,6 +141,11 @@ class Mixture:
     def width(self, queries: Queries) -> int:
         """Return the numbers held for each query."""
         return sum(width_anywhere(component, queries) for component in self.components)
+
+    @property
+    def n_inputs(self) -> int | None:
+        """Number of columns of the inputs."""
+        return self.primary.n_inputs
 
     @property
     def dim(self) -> int:
@@ -166,8 +179,27 @@ class ModelParameters:
     components: tuple[ComponentParameters, ...]
     weights: dict[str, float]
 
+    def __post_init__(self) -> None:
+        parts = self.components
+        first = parts and isinstance(parts[0], OperatorParameters) and parts[0].names == PLAIN
+        need(first, "parameters without those of the density operator")
+        need(len({part.dim for part in parts} - {None}) == 1, "outputs of the components")
+        _check_weights(self.weights, parts)
+
     def fit(self, rows: Rows, settings: Settings) -> Mixture:
         """Return the model of these rows; nothing is chosen."""
         rows = rows.of_effective_weight()
         fitted = tuple(parameters.fit(rows, settings) for parameters in self.components)
         return Mixture(fitted, self.weights)
+
+
+def _check_weights(
+    weights: dict[str, float], parts: Sequence[Component] | Sequence[ComponentParameters]
+) -> None:
+    """Need weights that sum to 1, none of them of a component that is missing."""
+    there = {name for part in parts for name in part.names}
+    need(set(weights) <= {*NAMES, *there}, "weights of unknown components")
+    values = np.array(list(weights.values()), dtype=float)
+    need(np.all(values >= 0) and abs(values.sum() - 1.0) < 1e-6, "weights that do not sum to 1")
+    missing = [name for name, weight in weights.items() if weight > 0 and name not in there]
+    need(not missing, "the weight of a component that is missing")

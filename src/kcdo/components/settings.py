@@ -51,10 +51,8 @@ class Effort:
         Rows up to which the location of smoothed rows is a regression on all of them.
     alike_rows : int
         Near rows that smoothers weigh.
-    judged_rows : int
-        Rows that judge the weights of the components of one output.
-    plain_judged : int
-        Rows that judge α and filter of the plain density of one output.
+    transform_rows : int
+        Rows that judge the transform of one output.
     local_judged, local_neighbours : (int, int)
         Rows judged by local learning, and near rows of each: first for all families, then for the
         best.
@@ -87,8 +85,7 @@ class Effort:
     many_nodes: int = 2048
     exact_rows: int = 5000
     alike_rows: int = 200
-    plain_judged: int = 300
-    judged_rows: int = 800
+    transform_rows: int = 300
     local_judged: tuple[int, int] = (250, 500)
     local_neighbours: tuple[int, int] = (24, 32)
     local_steps: tuple[int, ...] = (10, 10, 10)

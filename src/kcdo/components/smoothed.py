@@ -13,7 +13,7 @@ all weights are positive, so that nothing has to be projected.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from scipy.special import ndtr
 from kcdo.arrays import Array
 from kcdo.components.location_scale import Regression
 from kcdo.components.settings import Settings
+from kcdo.consistency import need, shape
 from kcdo.distributions import AffineBatch, Batch, GridLayout, MixtureBatch, NodeBatch
 from kcdo.kernels import FeatureMap, Kernel, metric_coordinates, weighted_median
 from kcdo.measures import Grid
@@ -41,12 +42,16 @@ _ROWS_AT_A_TIME = 1024
 _LEAST_SIGNAL = 1e-200
 
 
-class Bandwidths(NamedTuple):
+@dataclass(frozen=True)
+class Bandwidths:
     """How alike rows must be to count; ``EVERY`` is no condition."""
 
     location: float  # b_m
     distance: float  # b_d
     scale: float  # b_s
+
+    def __post_init__(self) -> None:
+        need(min(self.location, self.distance, self.scale) > 0, "bandwidths that are not positive")
 
 
 @dataclass(frozen=True)
@@ -92,13 +97,16 @@ class RowTable:
     weights: Array  # (N,)
     neighbours: int
 
+    def __post_init__(self) -> None:
+        n = len(self.location)
+        shape(self.coordinates, n, None)
+        for values in (self.location, self.log_scale, self.residual, self.output, self.weights):
+            shape(values, n)
+        need(n >= 2 and self.neighbours >= 1, "rows without neighbours")
+        need(np.all(self.weights > 0), "weights that are not positive")
+
     def __len__(self) -> int:
         return len(self.location)
-
-    def take(self, rows: NDArray[np.integer]) -> "RowTable":
-        """Return some of the rows."""
-        names = ("coordinates", "location", "log_scale", "residual", "output", "weights")
-        return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     @cached_property
     def _finder(self) -> Finder:
@@ -199,6 +207,18 @@ class SmoothedParameters:
     shares: Array
     spread: Bandwidths | None = None
 
+    names = ("smoothed",)
+    dim = 1
+
+    def __post_init__(self) -> None:
+        shape(self.shares, len(self.smoothers))
+        need(self.noise > 0 and np.all(self.shares >= 0), "noise or shares that are negative")
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernel of the inputs; one of their features is checked with them."""
+        return (self.kernel,) if self.scores is None else ()
+
     def fit(self, rows: Rows, settings: Settings) -> "SmoothedRows":
         """Return the component of these rows."""
         return self.smoothing(self.located(rows, settings))
@@ -222,6 +242,10 @@ class Location:
     offset: float
     regression: Regression | None  # where rows are few enough for one system
     signal: float
+
+    def __post_init__(self) -> None:
+        shape(self.targets, self.near.n_centres, 1)
+        need(self.signal > 0, "a variance that is not positive")
 
     @classmethod
     def fit(
@@ -273,6 +297,14 @@ class SmoothedRows:
     exact_held_out = True
     dim = 1
 
+    def __post_init__(self) -> None:
+        shape(self.squares, len(self.table))
+        shape(self.table.coordinates, None, None)
+        if self.shares is not None:
+            shape(self.shares, len(self.smoothers))
+            need(self.shares.sum() > 0 and np.all(self.shares >= 0), "shares of smoothers")
+        need(all(smoother.width > 0 for smoother in self.smoothers), "widths of smoothers")
+
     @classmethod
     def located(
         cls, scores: bool | None, kernel: Kernel, noise: float, rows: Rows, settings: Settings
@@ -293,6 +325,11 @@ class SmoothedRows:
         )
         squares = np.minimum(residual**2, _LARGEST_SQUARE)
         return cls(features, kernel, location, table, squares, n_jobs=settings.n_jobs)
+
+    @property
+    def n_inputs(self) -> int | None:
+        """Number of columns of the inputs; None: they are not looked at before a query comes."""
+        return None
 
     @property
     def nbytes(self) -> int:
@@ -388,10 +425,6 @@ class SmoothedRows:
             return likeness
         factor = self._noise_factor(likeness, self.spread)
         return replace(likeness, scale=scale * np.sqrt(factor))
-
-    def of_rows(self, rows: NDArray[np.integer]) -> "SmoothedRows":
-        """Return the component that smooths some of the rows, located by all of them."""
-        return replace(self, table=self.table.take(rows), squares=self.squares[rows])
 
     def held_out(self, rows: NDArray[np.integer]) -> dict[str, Batch]:
         """Return the distributions of some training rows without themselves, by name."""

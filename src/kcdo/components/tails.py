@@ -7,11 +7,13 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.components.settings import Settings
+from kcdo.consistency import need, shape
 from kcdo.distributions import Batch, StudentTail
 from kcdo.kernels import weighted_mean_sd
 from kcdo.rows import Rows
 from kcdo.systems import Queries
 
+NAMES = ("marginal_tail",)
 FREEDOM = 3.0  # degrees of freedom: a mean and a variance exist
 
 
@@ -23,6 +25,10 @@ def student_tail(location: Array, scale: Array) -> StudentTail:
 @dataclass(frozen=True)
 class MarginalTailParameters:
     """The marginal tail has no parameters but what it takes from the rows."""
+
+    names = NAMES
+    dim = None
+    kernels = ()
 
     def fit(self, rows: Rows, settings: Settings) -> "MarginalTail":
         """Return the tail about the mean of these rows."""
@@ -36,10 +42,16 @@ class MarginalTail:
     centre: Array  # (d,)
     spread: Array  # (d,)
 
-    names = ("marginal_tail",)
+    names = NAMES
+    n_inputs = None  # it asks for none
     linear = True
     exact_held_out = True
     nbytes = 0
+
+    def __post_init__(self) -> None:
+        shape(self.centre, None)
+        shape(self.spread, len(self.centre))
+        need(len(self.spread) and self.spread.min() > 0, "a tail without width")
 
     @property
     def dim(self) -> int:

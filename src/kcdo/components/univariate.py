@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.components.atoms import Atoms, AtomShares
-from kcdo.components.base import points_of
+from kcdo.components.base import ComponentParameters, points_of
 from kcdo.components.density import DensityOperator
 from kcdo.components.mixture import Mixture, ModelParameters
 from kcdo.components.settings import Settings
 from kcdo.components.smoothed import Bandwidths, SmoothedParameters
+from kcdo.consistency import need, shape
 from kcdo.distributions import Batch, MixtureBatch, SpikesBatch, TransformedBatch
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.rows import Rows
@@ -29,6 +30,9 @@ class Univariate:
     transform: Tabulated
     atoms: AtomShares | None = None
 
+    def __post_init__(self) -> None:
+        need(self.mixture.dim == 1, "a transform of several outputs")
+
     @property
     def weights(self) -> dict[str, float]:
         """Weights of the components of the mixture."""
@@ -38,6 +42,11 @@ class Univariate:
     def primary(self) -> DensityOperator:
         """The conditional density operator: what a report describes."""
         return self.mixture.primary
+
+    @property
+    def n_inputs(self) -> int | None:
+        """Number of columns of the inputs."""
+        return self.mixture.n_inputs
 
     @property
     def nbytes(self) -> int:
@@ -101,6 +110,9 @@ class AtomParameters:
     bandwidths: tuple[Bandwidths, ...]
     shares: Array
 
+    def __post_init__(self) -> None:
+        shape(self.shares, len(self.bandwidths))
+
     def fit(self, y: Array, rows: Rows, settings: Settings) -> AtomShares:
         """Return the probabilities by outputs y (N,) and rows of mapped outputs."""
         located = self.located.located(rows, settings)
@@ -119,6 +131,11 @@ class UnivariateParameters:
     def weights(self) -> dict[str, float]:
         """Weights of the components of the mixture."""
         return self.mixture.weights
+
+    @property
+    def components(self) -> tuple[ComponentParameters, ...]:
+        """Parameters of the components of the mixture."""
+        return self.mixture.components
 
     def fit(self, rows: Rows, settings: Settings) -> Univariate:
         """Return the model of these rows; nothing is chosen."""

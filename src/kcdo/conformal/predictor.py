@@ -12,6 +12,7 @@ from kcdo.arrays import Array
 from kcdo.conformal.regions import ConformalRegion, joint_region, regions_on_a_line
 from kcdo.conformal.scores import HeldOut
 from kcdo.conformal.thresholds import Folds, Part, Split
+from kcdo.consistency import need
 from kcdo.frames import take_rows
 from kcdo.persistence import SavedModel
 
@@ -40,6 +41,19 @@ class ConformalPredictor(SavedModel):
 
     model: Any
     calibration: Split | Folds
+
+    def __post_init__(self) -> None:
+        model, calibration = self.model, self.calibration
+        folds = (
+            (HeldOut(model, calibration.values),)
+            if isinstance(calibration, Split)
+            else calibration.held_out
+        )
+        for fold in folds:
+            outputs = fold.dim == fold.model.n_outputs == model.n_outputs
+            need(outputs, "outputs of a calibration")
+            inputs = {getattr(each, "n_features_in_", None) for each in (model, fold.model)}
+            need(len(inputs) == 1, "inputs of a calibration")
 
     @property
     def method(self) -> str:

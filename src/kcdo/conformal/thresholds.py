@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.conformal.queries import GroupRule, Ratio, group_labels, shift_weights
 from kcdo.conformal.scores import HeldOut, typicality
-from kcdo.errors import InvalidInputError
+from kcdo.consistency import need, shape
+from kcdo.errors import InvalidInputError, InvalidTypeError
 
 _ROUNDING = 1e-9
 
@@ -36,6 +37,12 @@ class Folds:
 
     held_out: tuple[HeldOut, ...]
     method = "jackknife+"
+
+    def __post_init__(self) -> None:
+        need(self.held_out, "a jackknife+ without folds")
+        for fold in self.held_out:
+            _check_values(fold.values)
+            need(np.all(np.diff(fold.values, axis=0) >= 0), "ranks that are not sorted")
 
     def parts(self, model: Any, X: Any, n_queries: int, level: float) -> Iterator[Part]:
         """Yield one part: every row judges every query, by the model of its fold."""
@@ -78,6 +85,32 @@ class Split:
     density_ratio: Ratio | None
     weights: Array
     method = "split"
+
+    def __post_init__(self) -> None:
+        n, member_of = len(self.values), self.member_of
+        _check_values(self.values)
+        shape(member_of, n)
+        shape(self.weights, n)
+        need(len(set(self.labels)) == len(self.labels), "groups of one label")
+        inside = member_of.min() >= 0 and member_of.max() < len(self.labels)
+        need(inside, "groups of calibration rows")
+        need(self.weights.min() >= 0 and self.weights.any(), "weights of calibration rows")
+        need(self.groups is not None or self.labels == (None,), "groups without a rule")
+        unweighted = np.all(self.weights == 1)
+        need(self.density_ratio is not None or unweighted, "weights without a density ratio")
+
+    def to_state(self) -> dict[str, Any]:
+        """Return what a file keeps: everything, if it is no function."""
+        for what, hint in (
+            ("groups", "name a column of the inputs"),
+            ("density_ratio", "use a kcdo.DensityReconstruction"),
+        ):
+            if callable(getattr(self, what)):
+                raise InvalidTypeError(
+                    f"a model file cannot hold {what} that are a function, since it holds no code: "
+                    f"{hint}, or pickle or joblib instead."
+                )
+        return dict(vars(self))
 
     @classmethod
     def of(
@@ -133,6 +166,12 @@ class Split:
     def __str__(self) -> str:
         groups = "" if self.groups is None else f", {len(self.labels)} groups"
         return f"{len(self)} rows{groups}{', weighted' if self.density_ratio is not None else ''}"
+
+
+def _check_values(values: Array) -> None:
+    shape(values, None, None)
+    inside = len(values) and values.min() >= 0 and values.max() <= 1
+    need(inside, "the ranks of calibration rows")
 
 
 def _groups_of(

@@ -20,7 +20,7 @@ from kcdo.errors import InvalidInputError, KcdoWarning, SignedDensityError
 from kcdo.frames import NO_LABELS, Labels
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 
 class ConditionalDistribution(LazyBatches, ScipyNames):
@@ -276,6 +276,11 @@ class ConditionalDistribution(LazyBatches, ScipyNames):
         new._kept, new._labels = self._kept, labels
         return new
 
+    @property
+    def target_names(self) -> tuple[str, ...] | None:
+        """Names of the outputs; None where the training data had none."""
+        return self._labels.outputs
+
     def marginal(self, dims: int | Sequence[int]) -> "ConditionalDistribution":
         """Distribution of some output columns; an int gives a 1-D distribution without d axis."""
         flat = isinstance(dims, int | np.integer)
@@ -293,7 +298,7 @@ class ConditionalDistribution(LazyBatches, ScipyNames):
         new = ConditionalDistribution(source, flat=flat, rows=self._rows)
         return new.labelled(self._labels.only([c % d for c in columns]))
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
+    def plot(self, ax: Any = None) -> Any:
         """Draw density curves, or contours of two outputs, as :func:`kcdo.plot_distribution`."""
         from kcdo.plotting import plot_distribution  # an optional extra, above this layer
 

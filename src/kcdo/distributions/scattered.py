@@ -15,6 +15,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import qmc
 
 from kcdo.arrays import Array
+from kcdo.consistency import need, shape
 from kcdo.distributions.layouts import (
     Layout,
     Matrix,
@@ -33,6 +34,9 @@ class ScatteredLayout(Layout):
     """Gaussian bumps N(z_j, diag(sd_j²)) at nodes (M, d)."""
 
     def __init__(self, nodes: Array, sds: Array) -> None:
+        shape(nodes, None, None)
+        shape(sds, *nodes.shape)
+        need(nodes.size and sds.min() > 0, "widths that are not positive")
         self.nodes, self.sds = nodes, sds
         self.n_nodes, self.dim = nodes.shape
 

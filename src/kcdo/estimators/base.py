@@ -9,6 +9,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from kcdo.arrays import Array
+from kcdo.consistency import need, shape
 from kcdo.distributions import POSITIVITY
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.estimators.display import ReportHtml
@@ -32,6 +33,7 @@ _FITTED = (
     "n_features_in_",
     "feature_names_in_",
     "target_names_",
+    "training_",
 )
 
 
@@ -39,7 +41,9 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
     """What both operators share: encoding inputs, weights, queries."""
 
     kernel_x: Any
+    target_names_: tuple[str, ...] | None
     _encoder: InputEncoder
+    _operator: Any
     _n_outputs: int
     _flat: bool
 
@@ -116,6 +120,20 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         """Return what a table of the answers for X takes over from X and the training data."""
         return Labels(self._encoder.library, outputs=self.target_names_).of_query(X)
 
+    def _check_fit(self) -> None:
+        """Need columns, categories and outputs in the number that the operator knows."""
+        n_inputs, n_outputs = self._operator.n_inputs, self._operator.dim
+        need(not self._encoder.objects, "inputs that are not numbers")
+        check_columns(self, n_inputs)
+        known = all(0 <= column < n_inputs for column in self._encoder.categories)
+        need(known, "categories of columns that are missing")
+        need(self._n_outputs == n_outputs, "the number of outputs")
+        need(n_outputs == 1 or not self._flat, "several outputs without an axis")
+        names = self.target_names_
+        need(names is None or len(names) == n_outputs, "names of outputs")
+        training = getattr(self, "training_", None)
+        need(training is None or len(training.scales) == n_inputs, "the training table")
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_operator")
 
@@ -124,6 +142,14 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         return tags
+
+
+def check_columns(model: Any, n_inputs: int) -> None:
+    """Need as many input columns, and names of them if there are any."""
+    need(model.n_features_in_ == n_inputs, "the number of input columns")
+    if hasattr(model, "feature_names_in_"):
+        need(model.feature_names_in_.dtype == object, "names of input columns")
+        shape(model.feature_names_in_, n_inputs)
 
 
 def check_ridge(value: Any, name: str) -> None:

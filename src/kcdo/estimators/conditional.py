@@ -28,6 +28,7 @@ from kcdo.components import (
     condition,
     unconditional,
 )
+from kcdo.consistency import kernel_fits, need, shape
 from kcdo.distributions import ConditionalDistribution, Positivity
 from kcdo.errors import InvalidInputError, InvalidTypeError, KcdoWarning
 from kcdo.estimators.base import (
@@ -76,7 +77,7 @@ from kcdo.systems import (
     may_repeat,
 )
 from kcdo.transforms import Columns, Support, strictly_inside, transform_for
-from kcdo.validation import check_outputs, is_chunks
+from kcdo.validation import check_outputs, is_chunks, warn_few_values
 
 SELECTIONS = ("auto", *RULES)
 EFFORT = Effort()  # of every fit
@@ -92,8 +93,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
     ----------
     kernel_x : kernel or "auto", optional
         Input kernel: of kcdo, of scikit-learn, or any function of two arrays. By default
-        :class:`Automatic`, times :class:`Categorical` on columns of a categorical type. Missing
-        scales are chosen.
+        :class:`Automatic`, times :class:`Categorical` on columns of a categorical type or of
+        texts in data frames. Missing scales are chosen.
     kernel_y : kernel, optional
         Output kernel, a density: Gaussian (default), Laplace, Matern or products of those.
     reference : UniformBox, QuasiRandomBox or Sample, optional
@@ -123,6 +124,11 @@ class ConditionalDensityOperator(ConditionalEstimator):
         Seed of the subsamples that the choices use for large N.
     verbose : bool
         Show the progress of long fits on standard error.
+    output_transform : {None, "auto"}
+        With "auto", ``selection="auto"`` sees one output through the transform that held-out rows
+        prefer (straight, or normal scores), sets values that come again and again apart as atoms,
+        and mixes in rows smoothed in a metric that is learnt among all rows. Better on skewed,
+        capped and discrete outputs, and about twice the time.
 
     Attributes
     ----------
@@ -176,6 +182,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         n_jobs: int | None = None,
         random_state: int = 0,
         verbose: bool | int = False,
+        output_transform: str | None = None,
     ) -> None:
         self.kernel_x = kernel_x
         self.kernel_y = kernel_y
@@ -191,6 +198,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.output_transform = output_transform
 
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to inputs X (N, p) and outputs y (N,) or (N, d), arrays or data frames.
@@ -441,6 +449,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             self.combination or Combination(),
             Settings(solver, self.positivity, self.n_jobs, self._seed(), EFFORT),
             Progress(self.verbose),
+            transforms=self.output_transform == "auto",
         )
 
     def _chosen_parameters(self) -> ModelParameters | UnivariateParameters:
@@ -475,6 +484,23 @@ class ConditionalDensityOperator(ConditionalEstimator):
             other.__dict__.pop(name, None)
         return other
 
+    def _check_fit(self) -> None:
+        super()._check_fit()
+        self._check_parameters()
+        operator, d = self._operator, self._operator.dim
+        if self._transform is not None:
+            need(len(self._transform.parts) == d, "the bounds of the outputs")
+        if hasattr(self, "_parameters"):
+            need({part.dim for part in self._parameters.components} <= {d, None}, "outputs")
+            for kernel in {k for part in self._parameters.components for k in part.kernels}:
+                kernel_fits(kernel, operator.primary.system.centres)
+        else:
+            need(isinstance(operator, DensityOperator), "a mixture without its parameters")
+        if hasattr(self, "_plan"):
+            shape(self._plan.centres, None, self.n_features_in_)
+            need(self._plan.output.measure.dim == d, "the outputs of the streamed fit")
+            shape(self.sums_.targets, self._plan.n_targets, len(self._plan.centres))
+
     # --- the border: parameters, outputs with bounds
 
     def _check_parameters(self) -> None:
@@ -489,6 +515,10 @@ class ConditionalDensityOperator(ConditionalEstimator):
             )
         if self.combination is not None and not isinstance(self.combination, Combination):
             raise InvalidTypeError(f"combination must be a Combination; got {self.combination!r}.")
+        if self.output_transform not in (None, "auto"):
+            raise InvalidInputError(
+                f'output_transform must be None or "auto"; got {self.output_transform!r}.'
+            )
         check_positivity(self.positivity)
         check_ridge(self.alpha, "alpha")
         check_output_options(self.kernel_y, self.reference, self.alpha_prime, self.filter)
@@ -502,6 +532,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self, X: Any, Y: Any, sample_weight: Any, least: int
     ) -> tuple[NDArray, Array, Array]:
         inputs, outputs, weights = super()._checked(X, Y, sample_weight, least)
+        warn_few_values(outputs, self.target_names_)
         self._transform = None if self.support is None else transform_for(self.support, outputs)
         return inputs, self._to_unbounded(outputs), weights
 

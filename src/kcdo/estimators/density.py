@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kcdo.arrays import Array
 from kcdo.components import Settings
+from kcdo.consistency import kernel_fits, need, shape
 from kcdo.distributions import (
     Batch,
     ConditionalDistribution,
@@ -21,7 +22,12 @@ from kcdo.distributions import (
 )
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.errors import InvalidInputError, SignedDensityError
-from kcdo.estimators.base import check_output_options, check_positivity, checked_seed
+from kcdo.estimators.base import (
+    check_columns,
+    check_output_options,
+    check_positivity,
+    checked_seed,
+)
 from kcdo.estimators.nested import NestedOptions
 from kcdo.fitting import ModelSpec, output_side, unconditional_sd, warn_outside
 from kcdo.frames import Labels, frame_library, target_names
@@ -49,6 +55,15 @@ class ReconstructedDensity:
     values: Array  # (M,) the same, made positive
     integral: float  # of u before normalisation
     positivity: Positivity
+
+    def __post_init__(self) -> None:
+        measure = self.output.measure
+        shape(self.signed_values, measure.n_nodes)
+        shape(self.values, measure.n_nodes)
+        need(0 < self.integral < np.inf, "the integral of a density")
+        kernel_fits(self.embedding.kernel, np.zeros((1, measure.dim)))
+        if isinstance(self.embedding, SampleEmbedding):
+            shape(self.embedding.points, None, measure.dim)
 
     def pdf(self, y: ArrayLike) -> Array:
         """Return dP/dρ at points (G,) or (G, d): interpolated on a grid, else exact anywhere."""
@@ -217,6 +232,9 @@ class DensityReconstruction(SavedModel, DensityMixin, NestedOptions):
         validate_data(self, X, skip_check_array=True)
         self._labels = Labels(frame_library(X), outputs=target_names(X))
         return self
+
+    def _check_fit(self) -> None:
+        check_columns(self, self.density_.output.measure.dim)
 
     def pdf(self, X: Any) -> Array:
         """Return dP/dρ at points (G, d), (G,)."""

@@ -31,7 +31,7 @@ from kcdo.fitting.smoothed import choose_smoothed
 from kcdo.fitting.spec import ModelSpec
 from kcdo.fitting.univariate import InnerFit, fit_univariate
 from kcdo.fitting.weights import combined_weights
-from kcdo.kernels import has_metric
+from kcdo.kernels import has_metric, weighted_mean_sd
 from kcdo.parallel import blas_limit, ordered_map
 from kcdo.rows import Rows, fold_numbers
 from kcdo.systems import Exact, Groups, Nystrom, System
@@ -153,11 +153,12 @@ def _fit_heuristic(problem: Problem) -> InnerFit:
         OperatorParameters(system.kernel, system.alpha, output)
     ]
     weights, tail = {"plain": 1.0}, MarginalTailParameters()
-    marginal = tail.fit(rows, settings)
-    if spec.combination.wants("marginal_tail") and np.all(marginal.spread > 0):
+    _, spread = weighted_mean_sd(rows.Y, rows.weights)
+    if spec.combination.wants("marginal_tail") and np.all(spread > 0):
         share = 1.0 / (len(rows) + 1.0)
         weights = {"plain": 1.0 - share, "marginal_tail": share}
-        components, parameters = [*components, marginal], [*parameters, tail]
+        components = [*components, tail.fit(rows, settings)]
+        parameters = [*parameters, tail]
     model = Mixture(tuple(components), weights)
     chosen = ModelParameters(tuple(parameters), weights)
     return model, chosen, None
@@ -204,7 +205,13 @@ def _held_out(
     seen the one left out. Of thousands of rows, one does not move them.
     """
     few = len(judged) == len(problem.rows)
-    folded = [each for each in chosen if few and not each.component.exact_held_out]
+    inexact = few and not all(each.component.exact_held_out for each in chosen)
+    # to be weighed against one that is folded, the linear ones are folded too
+    folded = [
+        each
+        for each in chosen
+        if inexact and (each.component.linear or not each.component.exact_held_out)
+    ]
     by_folds = _cross_validated(problem, folded) if folded else {}
     found: Batches = {}
     for each in chosen:

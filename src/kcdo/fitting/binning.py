@@ -6,6 +6,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from kcdo.arrays import Array
+from kcdo.consistency import need
 from kcdo.kernels import Kernel, Laplace, Matern, cross_gram
 from kcdo.measures import Grid
 from kcdo.reconstruction import Reconstruction
@@ -26,6 +27,11 @@ class OutputBins:
     output: Reconstruction
     grid: Grid
 
+    def __post_init__(self) -> None:
+        need(isinstance(self.output.measure, Grid), "bins of scattered nodes")
+        need(self.grid.dim == self.output.measure.dim, "bins and reference measure")
+        need(self.output.kernel.factors() is not None, "bins of a kernel that is no product")
+
     @classmethod
     def of(cls, output: Reconstruction, n_centres: int) -> "OutputBins | None":
         """Return the finest bins whose sums stay small; None where none are fine enough."""
@@ -34,11 +40,11 @@ class OutputBins:
             return None
         lower, upper = measure.lower - _REACH * scales, measure.upper + _REACH * scales
         for per_scale in (_FINEST, _FINEST // 2, _FINEST // 4):
-            shape = tuple(np.ceil((upper - lower) * per_scale / scales).astype(int).tolist())
-            bins = cls(output, Grid(lower, upper, shape))
-            small = 8.0 * np.prod(shape, dtype=float) * n_centres <= _LARGEST_SUMS
-            if small and bins.error <= _LARGEST_ERROR:
-                return bins
+            counts = np.ceil((upper - lower) * per_scale / scales)
+            if 8.0 * np.prod(counts) * n_centres <= _LARGEST_SUMS:
+                bins = cls(output, Grid(lower, upper, tuple(counts.astype(int).tolist())))
+                if bins.error <= _LARGEST_ERROR:
+                    return bins
         return None
 
     @property

@@ -22,7 +22,7 @@ from kcdo.fitting.search import BestSoFar, search_alpha, search_nugget
 from kcdo.fitting.smoothing import Leave
 from kcdo.kernels import FreeScales, Kernel, has_metric, weighted_mean_sd, with_median_scales
 from kcdo.reconstruction import Reconstruction
-from kcdo.rows import Rows, sampled
+from kcdo.rows import Rows
 from kcdo.systems import System
 
 _MOST_REPEAT = 0.5  # share of rows beyond which inputs come back as a rule
@@ -74,23 +74,6 @@ def choose_plain(
         starts.append(outputs.start(*kernels[0], sd))
     guess = max(best.noise, 1e-4) / min(len(rows), problem.effort.race_rows)
     return _chosen(problem, outputs, starts, guess, problem.effort.factorisations, rival)
-
-
-def choose_plain_at(problem: Problem, kernel: Kernel, noise: float, sd: float) -> ChosenOperator:
-    """Choose α and output filter of the plain density of one output, at a kernel with its scales.
-
-    ``noise`` is the noise ratio of the location with this kernel, ``sd`` that of its residuals.
-    """
-    rows, effort = problem.rows, problem.effort
-    outputs = OpenOutputs(problem.spec, rows, problem.floor)
-    start = outputs.start(kernel, kernel, np.array([sd]))
-    length = max(0.5 * len(rows) ** (-1 / 6), float(start.least_length.max()), 1e-3)
-    alpha = outputs.fixed.alpha or max(noise, 1e-3) / rows.total
-    first = DensityChoice(start, kernel, alpha, np.log([length]), np.log(0.3), np.inf)
-    judges = ValidationRows(sampled(len(rows), effort.plain_judged, problem.spec.seed + 1))
-    unfactored, most = problem.unfactored, effort.factorisations
-    found = _judged_on_all(problem, unfactored, outputs, first, most, judges, always=True)
-    return _settled(problem, outputs, *found)
 
 
 def choose_residual(
@@ -219,13 +202,8 @@ def _judged_on_all(
     choice: DensityChoice,
     judgements: int,
     judges: ValidationRows,
-    *,
-    always: bool = False,
 ) -> tuple[DensityChoice, System]:
-    """Return the choice with α and filter judged by held-out rows, all others in the fit.
-
-    α is searched where the choice comes from some of the rows, or ``always``.
-    """
+    """Return the choice with α and filter judged by held-out rows, all others in the fit."""
     rows, fixed, effort = outputs.rows, outputs.fixed, problem.effort
     filters = FilterSearch(
         rows,
@@ -246,7 +224,7 @@ def _judged_on_all(
         found = filters.best(start, system.held_out_weights(judges.rows))
         return best.offer(found.loss, (replace(found, kernel=kernel, alpha=alpha), system))
 
-    if fixed.alpha is None and (always or len(rows) > effort.last_rows):
+    if fixed.alpha is None and len(rows) > effort.last_rows:
         search_alpha(partial(judge, choice.kernel), choice.alpha, judgements)
     else:
         judge(choice.kernel, choice.alpha)

@@ -1,6 +1,5 @@
 """One fit that chooses: its rows, what the user fixed, and which rows learn and which judge."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,7 +9,6 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.components import Combination, Component, ComponentParameters, Effort
-from kcdo.errors import DiscreteOutputWarning
 from kcdo.fitting.families import families
 from kcdo.fitting.losses import BalancedScore, LogScore, Loss
 from kcdo.fitting.spec import ModelSpec
@@ -29,7 +27,6 @@ from kcdo.systems import Factorable
 
 Unfactored = Callable[[Kernel, Rows], Factorable]
 
-_FEW_VALUES = 200
 ONLY_PLAIN = Combination(plain=1.0, location_scale=0.0, residual_tail=0.0, marginal_tail=0.0)
 
 
@@ -102,9 +99,9 @@ class Problem:
 
     @property
     def may_smooth(self) -> bool:
-        """Whether rows can be smoothed: one output, on the whole line, and inputs of numbers."""
+        """Whether rows are smoothed: if asked for, of one output, with inputs of numbers."""
         one, numbers = self.rows.Y.shape[1] == 1, self.rows.X.dtype != object
-        return one and numbers and self.spec.may_combine
+        return self.spec.transforms and one and numbers and self.spec.may_combine
 
     @property
     def may_transform(self) -> bool:
@@ -198,8 +195,7 @@ def discrete_floor(Y: Array) -> Array:
     """Return gap/√12 for each output whose values repeat, 0 for the others, (d,).
 
     The density of a discrete output grows without limit as its kernel narrows; the sd of a value
-    rounded to multiples of a gap is where that stops meaning anything. Warns where the output is
-    plainly discrete.
+    rounded to multiples of a gap is where that stops meaning anything.
     """
     floors = np.zeros(Y.shape[1])
     for i, column in enumerate(Y.T):
@@ -207,12 +203,4 @@ def discrete_floor(Y: Array) -> Array:
         if len(values) < 2 or counts[counts > 1].sum() < 0.5 * len(column):
             continue
         floors[i] = float(np.diff(values).min()) / np.sqrt(12.0)
-        if len(values) < _FEW_VALUES and len(values) < 0.1 * len(column):
-            warnings.warn(
-                f"output {i} has only {len(values)} distinct values: its density is blurred by "
-                f"{floors[i]:.3g} (gap/√12), and its log score means little. Compare models by "
-                "the CRPS.",
-                DiscreteOutputWarning,
-                stacklevel=2,
-            )
     return floors

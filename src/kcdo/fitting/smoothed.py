@@ -56,8 +56,9 @@ def choose_metric(
     settings: Settings,
     template: Kernel | None = None,
     families: Sequence[Kernel] = FAMILIES,
+    like: Metric | None = None,
 ) -> Metric:
-    """Choose features, family, scales and noise by local learning.
+    """Choose features, family, scales and noise by local learning; as of another metric, if given.
 
     Features and families are compared by rows that did not choose their scales; the best is then
     learnt on more rows, and all rows have the last word on noise and a common factor of the scales.
@@ -66,6 +67,8 @@ def choose_metric(
     kinds: tuple[bool | None, ...] = (False, True) if rows.X.shape[1] <= _MOST_SCORED else (False,)
     if template is not None:
         kinds, families = (None,), [template]
+    elif like is not None:
+        kinds, families = (like.scores,), [replace(like.kernel, scale=None)]  # type: ignore[type-var]
     inputs = {kind: _features(rows.X, kind) for kind in kinds}
     kind, first = _compared(inputs, targets, families, settings)
     effort, X = settings.effort, inputs[kind]
@@ -86,6 +89,7 @@ def _compared(
 ) -> tuple[bool | None, LocalChoice]:
     """Return the features and the family whose rough search foretells other rows best."""
     effort, n = settings.effort, len(targets)
+    candidates = list(product(inputs, families))
     order = np.random.default_rng(settings.seed).permutation(n)
     count = min(effort.local_judged[0], n // 2) if n >= _SPLIT_ROWS else n
     learn, judge = order[:count], order[-count:]  # of few rows the same
@@ -100,7 +104,7 @@ def _compared(
         return other.loss(found), kind, found
 
     with blas_limit(1):
-        found = list(ordered_map(rough, list(product(inputs, families)), settings.n_jobs))
+        found = list(ordered_map(rough, candidates, settings.n_jobs))
     _, kind, choice = min(found, key=lambda each: each[0])
     return kind, choice
 

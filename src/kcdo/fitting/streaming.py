@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.components import DensityOperator
+from kcdo.consistency import kernel_fits, need, shape
 from kcdo.fitting.automatic import pilot_spec
 from kcdo.fitting.binning import OutputBins
 from kcdo.fitting.losses import LogScore, Scoring
@@ -51,6 +52,16 @@ class StreamPlan:
     spec: ModelSpec
     chunk_rows: int
     judges: Chunk | None = None  # rows whose held-out loss chooses α; None for the rule
+
+    def __post_init__(self) -> None:
+        kernel_fits(self.kernel, self.centres)
+        need(self.chunk_rows >= 1, "chunks without rows")
+        need(self.bins is None or self.bins.output is self.output, "bins of another output side")
+        if self.judges is not None:
+            X, Y, weights = self.judges
+            shape(X, len(X), *self.centres.shape[1:])
+            shape(Y, len(X), self.output.measure.dim)
+            shape(weights, len(X))
 
     @classmethod
     def of(

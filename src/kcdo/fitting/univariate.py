@@ -94,10 +94,11 @@ def choose_transform(rows: Rows, kernel: Kernel, settings: Settings) -> tuple[Ta
     """
     y, weights = rows.Y[:, 0], rows.weights
     template = None if kernel.family_open else kernel
-    found = []
+    found: list[tuple[float, Tabulated, Metric]] = []
     for transform in (standardised(y, weights), normal_scores(y, weights)):
         mapped = rows.with_outputs(transform.forward(rows.Y))
-        metric = choose_metric(mapped, settings, template)
+        like = found[0][2] if found else None  # the same features and family serve both
+        metric = choose_metric(mapped, settings, template, like=like)
         _, located = best_located(mapped, [metric], settings)
         smoothed = choose_smoothers(located, settings)
         found.append((_loss(smoothed, transform, rows, settings), transform, metric))
@@ -107,7 +108,7 @@ def choose_transform(rows: Rows, kernel: Kernel, settings: Settings) -> tuple[Ta
 
 def _loss(smoothed: SmoothedRows, transform: Tabulated, rows: Rows, settings: Settings) -> float:
     """Return the held-out log score + log CRPS of smoothed rows, in units of the outputs."""
-    judged = rows.sampled(settings.effort.plain_judged, settings.seed + 1)
+    judged = rows.sampled(settings.effort.transform_rows, settings.seed + 1)
     Y, weights = rows.Y[judged], rows.weights[judged]
     held_out = smoothed.held_out(judged)["smoothed"]
     tail = student_tail(*smoothed.location_and_scale(judged))

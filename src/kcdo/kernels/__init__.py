@@ -4,7 +4,7 @@ from kcdo.kernels.base import Kernel, OnColumns, Product, Sum, Wrapper
 from kcdo.kernels.columnwise import Categorical, Laplace, Periodic
 from kcdo.kernels.density import DensityKernel, with_output_sds
 from kcdo.kernels.expectation import expectation, gaussian_draws
-from kcdo.kernels.features import Feature, FeatureMap, OnFeatures
+from kcdo.kernels.features import Feature, FeatureMap
 from kcdo.kernels.foreign import Adapter, as_kernel
 from kcdo.kernels.gradients import FreeScales
 from kcdo.kernels.gram import cross_gram, gram, lower_gram
@@ -31,7 +31,6 @@ __all__ = [
     "Matern",
     "Nugget",
     "OnColumns",
-    "OnFeatures",
     "Periodic",
     "Product",
     "Radial",

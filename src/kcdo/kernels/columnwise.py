@@ -55,7 +55,7 @@ class Laplace(NoiseKernel):
         return values
 
     def column_slope(self, A: NDArray, B: NDArray, j: int) -> Array:
-        """Return |Δ_j|/s_j."""
+        """Return the distance in column j, in units of its scale."""
         return np.abs(A[:, j, None] - B[None, :, j]) / self.scales(A.shape[1])[j]
 
     def log_integral(self, d: int) -> float:
@@ -75,7 +75,7 @@ class Laplace(NoiseKernel):
         return rng.laplace(size=(n, d))
 
     def log_slope(self, A: Array, B: Array) -> Array:
-        """Return the scaled distance Σ |Δ_j|/s_j."""
+        """Return the scaled distance: the sum of those of the columns."""
         scales = self.scales(A.shape[1])
         return np.asarray(cdist(A / scales, B / scales, "cityblock"))
 

@@ -6,11 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
+from kcdo.consistency import need
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.inputs import Expectation, GaussianInput
 from kcdo.kernels.base import Differentiable, Kernel, PartExpectation, Parts, Wrapper
 from kcdo.kernels.parts import transformed, walk
 from kcdo.kernels.scaled import NoiseKernel, as_scale
+
+_MOST_OUTPUTS = 1000  # its columns are listed
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class DensityKernel(Wrapper):
     dim: int
 
     def __post_init__(self) -> None:
+        need(0 < self.dim < _MOST_OUTPUTS, "the dimension of an output kernel")
         _check_density(self.kernel, self.dim)
 
     @property

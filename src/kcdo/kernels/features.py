@@ -1,6 +1,5 @@
 """Inputs as a metric sees them: columns of unit spread, long tails drawn in, normal scores."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from kcdo.arrays import Array
-from kcdo.kernels.warped import Mapped
+from kcdo.consistency import need, shape
 
 _HEAVY = 6.0  # kurtosis beyond which a column is drawn in
 _MOST_KNOTS = 256
@@ -21,6 +20,12 @@ class Feature:
     column: int
     places: Array
     values: Array
+
+    def __post_init__(self) -> None:
+        shape(self.places, None)
+        shape(self.values, len(self.places))
+        increase = all(np.all(np.diff(knots) > 0) for knots in (self.places, self.values))
+        need(len(self.places) >= 2 and increase, "knots that do not increase")
 
     def __call__(self, x: Array) -> Array:
         """Return the feature of values x (N,)."""
@@ -54,21 +59,6 @@ class FeatureMap:
         if not self.features:
             return X
         return np.stack([feature(X[:, feature.column]) for feature in self.features], axis=1)
-
-
-@dataclass(frozen=True)
-class OnFeatures(Mapped):
-    """k(Φ(x), Φ(x')) of the features Φ of inputs, of which scales are in units of 1."""
-
-    features: FeatureMap
-
-    def inner_rows(self, X: NDArray) -> NDArray:
-        """Return the features of every row."""
-        return self.features(X)
-
-    def inner_columns(self, columns: Sequence[int]) -> list[int]:
-        """Return the column that each feature is of."""
-        return [columns[feature.column] for feature in self.features.features]
 
 
 def _standardised(column: int, x: Array) -> Feature:

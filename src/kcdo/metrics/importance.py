@@ -10,10 +10,10 @@ from kcdo.distributions import ConditionalDistribution
 from kcdo.errors import InvalidInputError
 from kcdo.tables import input_names, table_columns, table_like
 
-__all__ = ["IMPORTANCE", "importances", "shuffled_importances"]
+__all__ = ["IMPORTANCE", "importances", "shuffled_divergences", "shuffled_importances"]
 
 IMPORTANCE = "how far predictions move when this input alone is shuffled, from 0 to 1"
-_ROWS = 200
+_MOST_ROWS, _LEAST_ROWS, _PREDICTIONS = 200, 40, 1600
 _LEAST_VARIANCE = 1e-300
 
 
@@ -38,7 +38,7 @@ def importances(model: Conditional, X: Any) -> dict[str, float]:
     model : ConditionalDensityOperator
         A fitted model.
     X : array or data frame of shape (N, p)
-        Rows of inputs; 200 of them are drawn.
+        Rows of inputs; 40 to 200 of them are drawn, fewer for many columns.
 
     Returns
     -------
@@ -60,28 +60,50 @@ def importances(model: Conditional, X: Any) -> dict[str, float]:
     return dict(zip(input_names(X), found.tolist(), strict=True))
 
 
+def mean_and_log_sd(dist: ConditionalDistribution) -> tuple[Array, Array]:
+    """Return the mean and the logarithm of the standard deviation of every output, (Q, d) each."""
+    variance = np.einsum("qdd->qd", dist.cov())  # of signed densities it may be negative
+    return dist.mean().reshape(variance.shape), 0.5 * np.log(np.maximum(variance, _LEAST_VARIANCE))
+
+
 def shuffled_importances(conditional: Callable[[Any], ConditionalDistribution], X: Any) -> Array:
     """Return the importance of each column of X, (p,), as :func:`importances` defines it.
 
     ``conditional`` maps rows of inputs, a table like X, to their distributions.
     """
+    return 1.0 - np.exp(-shuffled_divergences(conditional, X))
+
+
+def shuffled_divergences(
+    conditional: Callable[[Any], Any],
+    X: Any,
+    moments: Callable[[Any], tuple[Array, Array]] = mean_and_log_sd,
+    n_rows: int | None = None,
+) -> Array:
+    """Return how far predictions move when each column of X is shuffled, D (p,).
+
+    ``moments`` maps distributions to means and logarithms of spreads, (Q, d) each; ``n_rows`` are
+    drawn, by default fewer for many columns.
+    """
     columns = table_columns(X)
     if not len(columns[0]):
         raise InvalidInputError("importances need rows of inputs; there are none.")
+    n_rows = n_rows or int(np.clip(_PREDICTIONS // len(columns), _LEAST_ROWS, _MOST_ROWS))
     rng = np.random.default_rng(0)
-    chosen = rng.integers(len(columns[0]), size=_ROWS)
+    chosen = rng.integers(len(columns[0]), size=n_rows)
     rows = [column[chosen] for column in columns]
-    mean, log_sd = _mean_and_log_sd(conditional(table_like(X, rows)))
-    order = rng.permutation(_ROWS)
+    before = moments(conditional(table_like(X, rows)))
+    order = rng.permutation(n_rows)
     found = np.empty(len(rows))
     for j, column in enumerate(rows):
         shuffled = [*rows[:j], column[order], *rows[j + 1 :]]
-        other_mean, other_log_sd = _mean_and_log_sd(conditional(table_like(X, shuffled)))
-        moved = (mean - other_mean) ** 2 * np.exp(-log_sd - other_log_sd)
-        found[j] = 0.5 * np.mean(moved + (log_sd - other_log_sd) ** 2)
-    return 1.0 - np.exp(-found)
+        after = moments(conditional(table_like(X, shuffled)))
+        found[j] = gaussian_divergences(before, after).mean()
+    return found
 
 
-def _mean_and_log_sd(dist: ConditionalDistribution) -> tuple[Array, Array]:
-    variance = np.einsum("qdd->qd", dist.cov())  # of signed densities it may be negative
-    return dist.mean().reshape(variance.shape), 0.5 * np.log(np.maximum(variance, _LEAST_VARIANCE))
+def gaussian_divergences(first: tuple[Array, Array], second: tuple[Array, Array]) -> Array:
+    """Return the divergence of Gaussians of given means and log sds, to second order, (Q, d)."""
+    (mean, log_sd), (other_mean, other_log_sd) = first, second
+    moved = (mean - other_mean) ** 2 * np.exp(-log_sd - other_log_sd)
+    return 0.5 * (moved + (log_sd - other_log_sd) ** 2)

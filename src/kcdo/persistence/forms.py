@@ -1,8 +1,8 @@
 """Which classes a model file may name, and how objects of each are written and made again."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import partial
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import cache, partial
 from threading import Lock
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -16,25 +16,29 @@ State = dict[str, Any]
 
 @dataclass(frozen=True)
 class Form:
-    """How objects of one class are written: their fields, and the way back."""
+    """How objects are written: their fields, and the way back."""
 
     name: str
-    cls: type
     fields: Mapping[str, Any]  # name -> type
-    defaults: Mapping[str, Callable[[], Any]]
-    state: Callable[[Any], State]
-    make: Callable[..., Any]
-    check: Callable[[Any], None] | None
-    infinite: frozenset[str]
+    make: Callable[[State], Any]
+    state: Callable[[Any], State] | None = None  # None where objects are only read
+    defaults: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    former: Mapping[str, str | None] = field(default_factory=dict)
+    infinite: tuple[str, ...] = ()
+    nests: bool = False  # whether objects hold others of their kind, without end
+    cost: int = 2  # of making one, about that of so many kernel values
 
     def written(self, value: Any) -> State:
         """Return the fields of an object."""
+        assert self.state is not None
         state = self.state(value)
         self._check_types(state)
         return state
 
-    def made(self, state: State) -> Any:
+    def made(self, found: State) -> Any:
         """Return the object that has these fields, or refuse them."""
+        named = {self.former.get(name, name): value for name, value in found.items()}
+        state = {name: value for name, value in named.items() if name is not None}
         unknown = sorted(set(state) - set(self.fields))
         if unknown:
             raise ModelFileError(f"{self.name} has an unknown field {unknown[0][:60]!r}.")
@@ -43,10 +47,7 @@ class Form:
                 raise ModelFileError(f"{self.name} lacks its field {name!r}.")
             state[name] = self.defaults[name]()
         self._check_types(state)
-        new = self.make(**state)
-        if self.check is not None:
-            self.check(new)
-        return new
+        return self.make(state)
 
     def _check_types(self, state: State) -> None:
         for name, value in state.items():
@@ -68,53 +69,64 @@ _LATER_LOCK = Lock()
 
 def register(
     name: str,
-    cls: type,
+    cls: Any,
     *,
     fields: Mapping[str, Any] | None = None,
-    state: Callable[[Any], State] | None = None,
-    make: Callable[..., Any] | None = None,
-    check: Callable[[Any], None] | None = None,
+    more: Mapping[str, Any] | None = None,
+    former: Mapping[str, str | None] | None = None,
     infinite: tuple[str, ...] = (),
-    absent: Mapping[str, Any] | None = None,
+    nests: bool = False,
 ) -> None:
     """Let model files hold objects of a class.
 
     Parameters
     ----------
     name : str
-        What files call it, for ever; of several names for one class the last is written.
+        What files call it, for ever.
     cls : type
         The class itself, not its subclasses.
     fields : mapping of names to types, optional
         What is written; by default the fields of a dataclass. Types are checked both ways.
-    state : function, optional
-        Returns the fields of an object as a dict; by default its attributes of these names.
-    make : function, optional
-        Takes the fields by keyword and returns the object. By default it is made without
-        ``__init__``: fields are set, then ``__post_init__`` is called if there is one.
-    check : function, optional
-        Takes the new object and raises if its parts do not fit one another.
+    more : mapping of names to types, optional
+        Fields that ``to_state()`` adds, or that are there of another type.
+    former : mapping, optional
+        What fields of earlier files are called now, None if they are no longer needed.
     infinite : tuple of str
         Fields whose arrays may contain NaN or infinity.
-    absent : mapping, optional
-        Values of fields that files from before they were added lack; of a dataclass whose fields
-        are not given, its defaults.
+    nests : bool
+        Whether objects hold others of their kind, as kernels do.
+
+    Notes
+    -----
+    The fields of an object are what its ``to_state()`` returns, or its attributes. An object is
+    made by ``cls.from_state(fields)``, or by its constructor, which checks them. Fields of a
+    dataclass that files from before they were added lack get their defaults.
     """
+    names = {**(_dataclass_fields(cls) if fields is None else fields), **(more or {})}
     form = Form(
         name,
-        cls,
-        _dataclass_fields(cls) if fields is None else dict(fields),
-        _dataclass_defaults(cls)
-        if fields is None
-        else {name: partial(_same, value) for name, value in (absent or {}).items()},
-        state or (lambda value: {f: getattr(value, f) for f in form.fields}),
-        make or (lambda **values: _restored(cls, values)),
-        check,
-        frozenset(infinite),
+        names,
+        make=getattr(cls, "from_state", lambda state: cls(**state)),
+        state=getattr(cls, "to_state", lambda value: {f: getattr(value, f) for f in names}),
+        defaults=_dataclass_defaults(cls) if fields is None else {},
+        former=former or {},
+        infinite=infinite,
+        nests=nests,
     )
-    if name in _BY_NAME:
-        raise ValueError(f"two classes of model files are called {name!r}.")
-    _BY_NAME[name] = _BY_CLASS[cls] = form
+    add_form(form, cls)
+
+
+def register_former(
+    name: str,
+    fields: Mapping[str, Any],
+    make: Callable[..., Any],
+    *,
+    absent: Mapping[str, Any] | None = None,
+    cost: int = 2,
+) -> None:
+    """Let earlier files hold what ``make`` turns, from its fields by keyword, into an object."""
+    defaults = {name: partial(_same, value) for name, value in (absent or {}).items()}
+    add_form(Form(name, fields, lambda state: make(**state), defaults=defaults, cost=cost))
 
 
 def register_later(package: str, registration: Callable[[], None]) -> None:
@@ -123,6 +135,15 @@ def register_later(package: str, registration: Callable[[], None]) -> None:
     In files their names begin with that of the package and a dot.
     """
     _LATER[package] = registration
+
+
+def add_form(form: Form, cls: type | None = None) -> None:
+    """Let model files name a form; objects of the class, if there is one, are written by it."""
+    if form.name in _BY_NAME:
+        raise ValueError(f"two classes of model files are called {form.name!r}.")
+    _BY_NAME[form.name] = form
+    if cls is not None:
+        _BY_CLASS[cls] = form
 
 
 def _registered(name: str) -> None:
@@ -154,39 +175,52 @@ def matches(value: Any, hint: Any) -> bool:
     >>> matches((1.0, 2), tuple[float, ...] | None), matches(("a",), tuple[float, ...])
     (True, False)
     """
+    return _test_of(hint)(value)
+
+
+@cache
+def _test_of(hint: Any) -> Callable[[Any], bool]:
+    """Return a function that tells whether values are of an annotated type."""
     origin, args = get_origin(hint), get_args(hint)
-    if hint is Any or isinstance(hint, TypeVar) or getattr(hint, "_is_protocol", False):
-        return True
-    if origin in (Union, UnionType):
-        return any(matches(value, option) for option in args)
+    if hint is Any or isinstance(hint, TypeVar):
+        return lambda value: True
+    if getattr(hint, "_is_protocol", False):
+        members = [name for name in vars(hint) if not name.startswith("_")]
+        return lambda value: all(_has(value, name) for name in members)
     if origin is Literal:
-        return any(type(value) is type(option) and value == option for option in args)
-    if origin is tuple:
-        return isinstance(value, tuple) and _entries_match(value, args)
-    if origin is dict:
-        return isinstance(value, dict) and all(
-            matches(k, args[0]) and matches(v, args[1]) for k, v in value.items()
-        )
-    if origin is list:
-        return isinstance(value, list) and all(matches(v, args[0]) for v in value)
+        return lambda value: any(type(value) is type(arg) and value == arg for arg in args)
     if origin is np.ndarray:
-        return isinstance(value, np.ndarray) and _number_kind_matches(value, args)
-    return _is_instance(value, origin or hint)
+        return lambda value: isinstance(value, np.ndarray) and _number_kind_matches(value, args)
+    if origin not in (Union, UnionType, list, tuple, dict):
+        return _instance_test(origin or hint)
+    each = [_test_of(arg) for arg in args if arg is not Ellipsis]
+    if origin in (Union, UnionType):
+        return lambda value: any(test(value) for test in each)
+    if origin is list or (origin is tuple and Ellipsis in args):
+        return lambda value: isinstance(value, origin) and all(map(each[0], value))
+    if origin is tuple:
+        return lambda value: (
+            isinstance(value, tuple)
+            and len(value) == len(each)
+            and all(test(entry) for test, entry in zip(each, value, strict=True))
+        )
+    return lambda value: (
+        isinstance(value, dict) and all(map(each[0], value)) and all(map(each[1], value.values()))
+    )
 
 
-def _is_instance(value: Any, cls: Any) -> bool:
+def _has(value: Any, name: str) -> bool:
+    """Whether an object has a member; no property of it is computed."""
+    return hasattr(type(value), name) or name in getattr(value, "__dict__", {})
+
+
+def _instance_test(cls: Any) -> Callable[[Any], bool]:
     if cls is None:
-        return value is None
-    if cls in (int, float) and isinstance(value, bool | np.bool_):
-        return False
-    wider = {float: float | int | np.floating | np.integer, int: int | np.integer}
-    return isinstance(value, wider.get(cls, cls))
-
-
-def _entries_match(value: tuple[Any, ...], args: tuple[Any, ...]) -> bool:
-    if len(args) == 2 and args[1] is Ellipsis:
-        return all(matches(entry, args[0]) for entry in value)
-    return len(value) == len(args) and all(map(matches, value, args))
+        return lambda value: value is None
+    if cls not in (int, float):
+        return lambda value: isinstance(value, cls)
+    kinds = (int, np.integer) if cls is int else (int, float, np.integer, np.floating)
+    return lambda value: isinstance(value, kinds) and not isinstance(value, bool)
 
 
 def _number_kind_matches(array: np.ndarray[Any, Any], args: tuple[Any, ...]) -> bool:
@@ -229,12 +263,3 @@ def _dataclass_defaults(cls: Any) -> dict[str, Callable[[], Any]]:
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _restored(cls: type, values: State) -> Any:
-    new: Any = object.__new__(cls)
-    for name, value in values.items():
-        object.__setattr__(new, name, value)  # also of frozen dataclasses
-    if hasattr(new, "__post_init__"):
-        new.__post_init__()
-    return new

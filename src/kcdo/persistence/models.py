@@ -3,11 +3,11 @@
 import os
 import platform
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy
@@ -15,23 +15,30 @@ import sklearn
 from sklearn.utils.validation import check_is_fitted
 
 from kcdo._version import __version__
-from kcdo.errors import ModelFileError
+from kcdo.errors import InvalidInputError, KcdoError, ModelFileError
 from kcdo.persistence.archive import ArchiveReader, write_archive
-from kcdo.persistence.forms import matches, register
+from kcdo.persistence.forms import Form, add_form, matches
 from kcdo.persistence.tree import decode, encode
 
 FORMAT = "kcdo-model"
-VERSION = (1, 3)  # files of a higher first number are refused, those of a lower second are read
+VERSION = (1, 4)  # files of a higher first number are refused, those of a lower second are read
 _LONGEST_TEXT = 400
 
 
 class SavedModel:
     """An estimator that can be written to a file; :func:`register_model` says what is."""
 
-    def save(self, path: str | os.PathLike[str], *, sums: bool = True) -> None:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        sums: bool = True,
+        precision: Literal["float64", "float32"] = "float64",
+    ) -> None:
         """Write the fitted model to one file, which :func:`kcdo.load` reads.
 
-        The file holds numbers and JSON, no code, and appears whole or not at all.
+        The file holds numbers and JSON, no code, and appears whole or not at all. What a model of
+        many rows and outputs can solve for again, it does when it is first asked after loading.
 
         Parameters
         ----------
@@ -40,6 +47,9 @@ class SavedModel:
         sums : bool
             Keep what only ``partial_fit``, ``worker`` and ``merge`` need of a Nyström fit. Without
             it the file may be much smaller.
+        precision : {"float64", "float32"}
+            "float64" keeps every digit. "float32" rounds the largest matrices, to single precision
+            or as far as predictions keep six digits.
 
         Examples
         --------
@@ -53,13 +63,19 @@ class SavedModel:
         True
         """
         check_is_fitted(self._described())
-        records, arrays = encode(self if sums else self._without_sums())
+        if precision not in ("float64", "float32"):
+            raise InvalidInputError(f'precision must be "float64" or "float32"; got {precision!r}.')
+        written = self if sums else self._without_sums()
+        records, arrays = encode(written, single=precision == "float32")
         description = _description(self._described()) | {"model": type(self).__name__}
         write_archive(path, description | {"objects": records}, arrays)
 
     def _described(self) -> Any:
         """Return the estimator whose parameters, columns and report the file tells of."""
         return self
+
+    def _check_fit(self) -> None:
+        """Raise unless the parts of the fit fit one another."""
 
     def _without_sums(self) -> Any:
         other = copy(self)
@@ -82,9 +98,14 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def model_info(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what a model file says of itself: versions, columns, parameters, report."""
+    """Return what a model file says of itself: versions, columns, parameters, report, sizes.
+
+    Nothing of the model is made. ``size`` is that of the file and, ``unpacked``, that of all its
+    numbers, in bytes.
+    """
     with _opened(path) as reader:
-        return {name: value for name, value in reader.metadata.items() if name != "objects"}
+        told = {name: value for name, value in reader.metadata.items() if name != "objects"}
+        return told | {"size": {"file": os.path.getsize(path), "unpacked": reader.nbytes}}
 
 
 @contextmanager
@@ -99,9 +120,12 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[ArchiveReader]:
             yield reader
         except MemoryError:
             raise
-        except ModelFileError as error:
+        except RecursionError:
+            text = "its values are nested too deeply."
+            raise ModelFileError(f"cannot load {os.fspath(path)!r}: {text}{later}") from None
+        except KcdoError as error:  # of ours, or of a constructor
             raise ModelFileError(f"cannot load {os.fspath(path)!r}: {error}{later}") from None
-        except Exception as error:  # of zip, JSON or a constructor
+        except Exception as error:  # of zip, JSON or NumPy
             raise ModelFileError(
                 f"cannot load {os.fspath(path)!r}: it is damaged ({type(error).__name__}: "
                 f"{error}).{later}"
@@ -129,15 +153,14 @@ def register_model(
     cls: type,
     fitted: Mapping[str, Any],
     *,
-    check: Callable[[Any], None] | None = None,
     former: Mapping[str, str] | None = None,
 ) -> None:
-    """Let model files hold an estimator.
+    """Let model files hold an estimator; its ``_check_fit()`` tells whether what was read fits.
 
     Parameters
     ----------
-    name, cls, check
-        As for :func:`register`.
+    name, cls
+        As for :func:`kcdo.persistence.register`.
     fitted : mapping of names to types
         Attributes of a fit that are written where they are there; others are not.
     former : mapping of names to names, optional
@@ -148,19 +171,20 @@ def register_model(
         found = {key: value for key, value in vars(model).items() if key in fitted}
         return {"parameters": model.get_params(deep=False), "fit": found}
 
-    def make(parameters: dict[str, Any], fit: dict[str, Any]) -> Any:
-        model = cls(**parameters)
-        for name_there, value in fit.items():
+    def make(found: dict[str, Any]) -> Any:
+        model = cls(**found["parameters"])
+        for name_there, value in found["fit"].items():
             key = (former or {}).get(name_there, name_there)
             if key not in fitted or not matches(value, fitted[key]):
                 raise ModelFileError(f"{name} has no such part {key[:60]!r}.")
             setattr(model, key, value)
         check_is_fitted(model)
+        model._check_fit()
         return model
 
     table = {"parameters": dict[str, Any], "fit": dict[str, Any]}
     infinite = ("parameters",)  # bounds may be: what was fitted may not
-    register(name, cls, fields=table, state=state, make=make, check=check, infinite=infinite)
+    add_form(Form(name, table, make, state, infinite=infinite), cls)
 
 
 def _description(model: Any) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 Each object becomes one record ``{"class": name, "fields": {...}}``. Fields hold JSON values; what
 JSON has no word for is an object with one key: ``{"$ref": 3}`` is record 3, always an earlier one,
-``{"$array": "a0"}`` an array, ``$tuple``, ``$dict``, ``$scalar``, ``$float`` and ``$strings`` the
-values of these kinds. An object or array that is used twice is written once, and shared again.
+``{"$array": "a0"}`` an array, ``$double`` one that is written in single precision without loss,
+``$tuple``, ``$dict``, ``$scalar``, ``$float`` and ``$strings`` the values of these kinds. An object
+or array that is used twice is written once, and shared again.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,16 +16,24 @@ from numpy.typing import NDArray
 
 from kcdo.errors import InvalidTypeError, ModelFileError
 from kcdo.persistence.archive import Arrays, dtype_of, kind_of
-from kcdo.persistence.forms import form_called, form_of
+from kcdo.persistence.forms import Form, form_called, form_of
 
 Record = dict[str, Any]
 
-_LARGEST_TREE = 1_000_000
+# A few kernels that hold one another may stand for very many, and whatever holds one tries it out:
+# so what is bounded is the number of objects and of kernels in them, as often as they are held.
+_MOST_WORK = 15_000
+_DEEPEST_NEST = 64
+_MOST_REPEATED = 1 << 28  # bytes of arrays that were referred to before, beyond:
+_OFTEN = 10  # times all arrays
 
 
-def encode(root: Any) -> tuple[list[Record], Arrays]:
-    """Return the records of an object and of all it holds, itself last, and the arrays."""
-    encoder = _Encoder()
+def encode(root: Any, *, single: bool = False) -> tuple[list[Record], Arrays]:
+    """Return the records of an object and of all it holds, itself last, and the arrays.
+
+    ``single`` asks objects that can to round their numbers, by their ``in_single_precision()``.
+    """
+    encoder = _Encoder(single)
     encoder.object(root, "the model")
     return encoder.records, encoder.arrays
 
@@ -39,20 +49,26 @@ def decode(records: Any, arrays: Arrays) -> Any:
 
 
 class _Encoder:
-    def __init__(self) -> None:
+    def __init__(self, single: bool) -> None:
         self.records: list[Record] = []
         self.arrays: Arrays = {}
+        self._single = single
+        self._budget = _Budget()
         self._seen: dict[int, tuple[Any, Any]] = {}  # the value too: it must outlive its id
+        self._alike: dict[Any, list[tuple[NDArray[Any], Any]]] = {}  # by kind and shape
 
     def object(self, value: Any, where: str) -> Any:
         form = form_of(value)
         if form is None:
             raise InvalidTypeError(_refusal(value, where))
         if id(value) not in self._seen:
+            rounds = self._single and hasattr(value, "in_single_precision")
+            written = value.in_single_precision() if rounds else value
             fields = {
                 name: self.value(part, f"{where}, {name}")
-                for name, part in form.written(value).items()
+                for name, part in form.written(written).items()
             }
+            self._budget.take(form, list(_references(fields)))
             self._seen[id(value)] = ({"$ref": len(self.records)}, value)
             self.records.append({"class": form.name, "fields": fields})
         return self._seen[id(value)][0]
@@ -85,10 +101,42 @@ class _Encoder:
                 "numbers. Use pickle or joblib instead."
             )
         if id(array) not in self._seen:
-            name = f"a{len(self.arrays)}"
-            self.arrays[name] = np.asarray(array)
-            self._seen[id(array)] = ({"$array": name}, array)
+            self._seen[id(array)] = (self._written(np.asarray(array)), array)
         return self._seen[id(array)][0]
+
+    def _written(self, array: NDArray[Any]) -> Record:
+        """Return the name of an array in the file; one that is equal to another is not repeated."""
+        alike = self._alike.setdefault((array.dtype.str, array.shape, array.flags.fnc), [])
+        for other, name in alike:
+            if (
+                np.array_equal(array, other) and array.tobytes() == other.tobytes()
+            ):  # -0.0 is not 0.0
+                return name
+        narrow, own = _in_single(array), f"a{len(self.arrays)}"
+        self.arrays[own] = array if narrow is None else narrow
+        alike.append((array, {"$array" if narrow is None else "$double": own}))
+        return alike[-1][1]
+
+
+def _references(value: Any) -> Iterator[int]:
+    """Yield the records that a JSON value refers to."""
+    if isinstance(value, dict) and "$ref" in value:
+        yield value["$ref"]
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _references(part)
+
+
+def _in_single(array: NDArray[Any]) -> NDArray[Any] | None:
+    """Return an array of doubles in single precision, None where that would lose anything."""
+    if array.dtype != np.float64 or array.size < 64:
+        return None
+    with np.errstate(over="ignore", under="ignore"):
+        few = array.ravel(order="K")[:64]
+        if not np.array_equal(few.astype(np.float32), few):
+            return None
+        narrow = array.astype(np.float32)
+    return narrow if np.array_equal(narrow, array) else None
 
 
 def _refusal(value: Any, where: str) -> str:
@@ -103,12 +151,34 @@ def _refusal(value: Any, where: str) -> str:
     )
 
 
+class _Budget:
+    """What all objects of a file may hold together."""
+
+    def __init__(self) -> None:
+        self._nests: list[tuple[int, int]] = []  # size and depth, as if nothing were shared
+        self._work = 0
+
+    def take(self, form: Form, references: list[int]) -> None:
+        """Count the next object, which refers to others."""
+        size = sum(self._nests[i][0] for i in references)
+        depth = max((self._nests[i][1] for i in references), default=0)
+        self._nests.append((size + 1, depth + 1) if form.nests else (0, 0))
+        self._work += form.cost + size
+        if self._work > _MOST_WORK:
+            raise ModelFileError(f"a model file cannot hold so many parts; one more: {form.name}.")
+        if depth > _DEEPEST_NEST:
+            raise ModelFileError(f"{form.name} has parts that are nested too deeply.")
+
+
 class _Decoder:
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
+        self._used: set[str] = set()
+        self._repeated = 0
+        self._most_repeated = _MOST_REPEATED + _OFTEN * sum(a.nbytes for a in arrays.values())
+        self._budget = _Budget()
+        self._references: list[int] = []
         self.objects: list[Any] = []
-        self._sizes: list[int] = []  # of each object, as if nothing in it were shared
-        self._size = 0
 
     def add(self, record: Any) -> None:
         """Make the object of the next record."""
@@ -117,12 +187,10 @@ class _Decoder:
         form = form_called(record["class"])
         if not isinstance(record["fields"], dict):
             raise ModelFileError(f"the fields of {form.name} are not a table.")
-        self._size = 1
+        self._references = []
         state = {name: self.value(part) for name, part in record["fields"].items()}
-        if self._size > _LARGEST_TREE:  # a few records that refer to one another may stand for many
-            raise ModelFileError(f"{form.name} has too many parts.")
+        self._budget.take(form, self._references)
         self.objects.append(form.made(state))
-        self._sizes.append(self._size)
 
     def value(self, value: Any) -> Any:
         """Return what a JSON value stands for."""
@@ -132,10 +200,10 @@ class _Decoder:
             return [self.value(entry) for entry in value]
         ((tag, content),) = value.items()
         if tag == "$ref" and type(content) is int and 0 <= content < len(self.objects):
-            self._size += self._sizes[content]
+            self._references.append(content)
             return self.objects[content]
-        if tag == "$array" and isinstance(content, str) and content in self._arrays:
-            return self._arrays[content]
+        if tag in ("$array", "$double") and isinstance(content, str) and content in self._arrays:
+            return self._array(content, wide=tag == "$double")
         if tag == "$tuple" and isinstance(content, list):
             return tuple(self.value(entry) for entry in content)
         if tag == "$dict" and isinstance(content, list):
@@ -148,3 +216,13 @@ class _Decoder:
         if tag == "$strings" and all(isinstance(text, str) for text in content):
             return np.array(list(content), dtype=object)
         raise ModelFileError(f"it has a value of unknown kind, {str(tag)[:60]!r}.")
+
+    def _array(self, name: str, *, wide: bool) -> NDArray[Any]:
+        if wide and self._arrays[name].dtype == np.float32:
+            self._arrays[name] = self._arrays[name].astype(float)  # the same for all who share it
+        if name in self._used:
+            self._repeated += self._arrays[name].nbytes
+            if self._repeated > self._most_repeated:
+                raise ModelFileError("it uses its arrays too often.")
+        self._used.add(name)
+        return self._arrays[name]

@@ -11,6 +11,7 @@ from kcdo.plotting.importance import ImportanceDisplay
 from kcdo.plotting.joint import JointDensityDisplay
 from kcdo.plotting.report import ReportDisplay
 from kcdo.plotting.ridgeline import RidgelineDisplay
+from kcdo.plotting.violins import ViolinDisplay
 
 __all__ = [
     "CalibrationDisplay",
@@ -19,5 +20,6 @@ __all__ = [
     "JointDensityDisplay",
     "ReportDisplay",
     "RidgelineDisplay",
+    "ViolinDisplay",
     "plot_distribution",
 ]

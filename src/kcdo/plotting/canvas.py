@@ -2,10 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.arrays import Array
 from kcdo.extras import import_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection
 
 # Okabe and Ito (2008), without the yellow that is too pale for lines
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
@@ -13,6 +18,7 @@ BLUE, VERMILION = PALETTE[:2]
 GREY = "#BBBBBB"
 INK = "#222222"
 DENSITY_COLOURS = "Blues"  # one hue, from white: readable in print and without colour
+_FAINTEST = 0.05  # rows less near than that are left out
 LINE_STYLES = ("-", "--", "-.", ":")
 
 
@@ -36,3 +42,26 @@ def tidy(ax: "Axes") -> None:
 def percent(share: float) -> str:
     """Return a share as words: 0.9 as "90 %"."""
     return f"{100 * share:.3g} %"
+
+
+def visible(weights: Array | None, data: Array) -> NDArray[np.bool_]:
+    """Return which rows are near enough to the slice to be drawn."""
+    return np.ones(len(data), dtype=bool) if weights is None else weights > _FAINTEST
+
+
+def draw_rows(ax: "Axes", data: Array, weights: Array | None, **style: Any) -> "PathCollection":
+    """Draw rows as points, the fainter the farther they are from the slice that is shown."""
+    seen = visible(weights, data)
+    opacity = float(np.clip(15.0 / np.sqrt(max(int(seen.sum()), 1)), 0.15, 0.6))
+    alike = weights is None or bool(np.all(weights == 1.0))
+    across, up = data[seen].T
+    return ax.scatter(
+        across,
+        up,
+        s=6,
+        color=INK,
+        alpha=opacity if weights is None else opacity * weights[seen],  # type: ignore[arg-type]
+        linewidths=0,
+        label="data" if alike else "data near the slice",
+        **style,
+    )

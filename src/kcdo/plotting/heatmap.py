@@ -16,17 +16,12 @@ from kcdo.plotting.canvas import (
     LINE_STYLES,
     VERMILION,
     axes_or_new,
+    draw_rows,
     percent,
+    visible,
 )
-from kcdo.plotting.queries import (
-    Column,
-    held_label,
-    numbers,
-    one_output,
-    place_of,
-    resting_values,
-    sweep,
-)
+from kcdo.plotting.queries import Column, numbers, one_output, place_of
+from kcdo.plotting.slices import Slice
 from kcdo.tables import input_names
 
 if TYPE_CHECKING:
@@ -63,6 +58,8 @@ class DensityHeatmapDisplay:
         Places (x, y) of local maxima of the density in y: the middles of the top tenths of peaks.
     data : array of shape (N, 2), optional
         Observed (x, y).
+    weights : array of shape (N,), optional
+        How near each row is to the slice: its opacity.
     input_name, output_name : str
         Labels of the axes.
     title : str
@@ -96,13 +93,14 @@ class DensityHeatmapDisplay:
         intervals: Mapping[float, Array],
         modes: Array,
         data: Array | None = None,
+        weights: Array | None = None,
         input_name: str = "x",
         output_name: str = "y",
         title: str = "",
     ) -> None:
         self.x, self.y, self.density = x, y, density
         self.median, self.intervals, self.modes = median, intervals, modes
-        self.data = data
+        self.data, self.weights = data, weights
         self.input_name, self.output_name, self.title = input_name, output_name, title
 
     @classmethod
@@ -128,7 +126,8 @@ class DensityHeatmapDisplay:
         X : array or data frame of shape (N, p)
             Inputs: they give the range of the feature and where the other inputs rest.
         y : array or data frame of shape (N,) or (N, d), optional
-            Outputs, drawn as points.
+            Outputs, drawn as points: the fainter, the farther the other inputs of a row are from
+            where they rest, in units over which predictions move by half their width.
         feature, output : int or str
             The input across and the output upwards, by position or name.
         at : mapping, optional
@@ -154,22 +153,23 @@ class DensityHeatmapDisplay:
         >>> display.ax_.get_xlabel(), display.ax_.get_ylabel()
         ('x', 'y')
         """
-        names = input_names(X)
-        place = place_of(feature, names, "input")
+        place = place_of(feature, input_names(X), "input")
         observed = numbers(X, place)
         values = np.linspace(observed.min(), observed.max(), resolution[0])
-        resting = resting_values(X, place, at)
-        dist = estimator.conditional(sweep(X, place, values, resting))
-        single, output_name, outputs = one_output(dist, output, y)
+        cut = Slice.of(estimator, X, y, values, place=place, output=output, at=at)
+        data = None
+        if cut.column is not None and cut.outputs is not None:
+            data = (cut.column.astype(float), cut.outputs)
         return cls.from_distribution(
-            single,
+            cut.dist,
             values,
-            data=None if outputs is None else (observed, outputs),
+            data=data,
+            weights=cut.weights,
             intervals=intervals,
             resolution=resolution[1],
-            input_name=names[place],
-            output_name=output_name,
-            title=held_label(X, resting),
+            input_name=cut.input_name,
+            output_name=cut.output_name,
+            title=cut.title,
             ax=ax,
         )
 
@@ -180,6 +180,7 @@ class DensityHeatmapDisplay:
         x: ArrayLike,
         *,
         data: tuple[ArrayLike, ArrayLike] | None = None,
+        weights: Array | None = None,
         intervals: Sequence[float] = (0.5, 0.9),
         resolution: int = 250,
         input_name: str = "x",
@@ -197,6 +198,8 @@ class DensityHeatmapDisplay:
             The value of the input of each query, ascending.
         data : (x, y), optional
             Observed inputs and outputs, drawn as points.
+        weights : array of shape (N,), optional
+            How near each row is to the slice, from 0 to 1: its opacity.
         intervals, ax
             As in :meth:`from_estimator`.
         resolution : int
@@ -218,9 +221,12 @@ class DensityHeatmapDisplay:
             )
         if values.size < 2:
             raise InvalidInputError("a heat map needs at least 2 queries; got 1.")
+        if weights is not None and (data is None or len(weights) != len(np.ravel(data[0]))):
+            raise InvalidInputError("weights are of the data: there must be one for each row.")
         dist, _, _ = one_output(dist, 0)
         points = None if data is None else np.column_stack([np.ravel(part) for part in data])
-        line = _output_line(dist, points, resolution)
+        seen = None if points is None else points[visible(weights, points)]
+        line = _output_line(dist, seen, resolution)
         density = dist.pdf(line)
         display = cls(
             x=values,
@@ -230,6 +236,7 @@ class DensityHeatmapDisplay:
             intervals={level: dist.interval(level) for level in sorted(intervals)},
             modes=_local_modes(values, line, density),
             data=points,
+            weights=weights,
             input_name=input_name,
             output_name=output_name,
             title=title,
@@ -266,7 +273,7 @@ class DensityHeatmapDisplay:
         )
         self.points_ = None
         if self.data is not None:
-            self.points_ = self._draw_data(ax)
+            self.points_ = draw_rows(ax, self.data, self.weights, zorder=2)
         self.lines_ = self._draw_lines(ax)
         (self.modes_,) = ax.plot(
             *self.modes.T, ".", color=VERMILION, markersize=2.5, label="modes", zorder=4
@@ -281,12 +288,6 @@ class DensityHeatmapDisplay:
         ax.legend(loc="best", fontsize="small", framealpha=0.8, markerscale=2.5)
         return self
 
-    def _draw_data(self, ax: "Axes") -> "PathCollection":
-        assert self.data is not None
-        alpha = float(np.clip(60.0 / np.sqrt(len(self.data)) / 4.0, 0.15, 0.6))
-        style: dict[str, Any] = {"s": 6, "color": INK, "alpha": alpha, "linewidths": 0}
-        return ax.scatter(*self.data.T, **style, zorder=2, label="data")
-
     def _draw_lines(self, ax: "Axes") -> "list[Line2D]":
         lines = ax.plot(self.x, self.median, color=INK, linewidth=1.6, label="median", zorder=3)
         for style, (level, ends) in zip(LINE_STYLES[1:] * 9, self.intervals.items(), strict=False):
@@ -300,7 +301,7 @@ def _output_line(dist: Predictive, data: Array | None, n: int) -> Array:
     """Values of the output that show all but the tails of every query, and the data."""
     ends = dist.quantile([_TAIL, 1.0 - _TAIL])
     low, high = ends[:, 0].min(), ends[:, 1].max()
-    if data is not None:
+    if data is not None and len(data):
         low, high = min(low, data[:, 1].min()), max(high, data[:, 1].max())
     margin = 0.02 * (high - low)
     return np.linspace(low - margin, high + margin, n)

@@ -7,9 +7,20 @@ import numpy as np
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
+from kcdo.metrics.nearness import nearness
 from kcdo.metrics.predictive import Predictive
-from kcdo.plotting.canvas import DENSITY_COLOURS, INK, LINE_STYLES, VERMILION, axes_or_new, percent
+from kcdo.plotting.canvas import (
+    DENSITY_COLOURS,
+    INK,
+    LINE_STYLES,
+    VERMILION,
+    axes_or_new,
+    draw_rows,
+    percent,
+)
 from kcdo.plotting.queries import Column, output_names, place_of, row_labels
+from kcdo.plotting.slices import drawn_rows
+from kcdo.tables import table_columns
 from kcdo.validation import check_outputs
 
 if TYPE_CHECKING:
@@ -40,6 +51,8 @@ class JointDensityDisplay:
         Conditional mean.
     data : array of shape (N, 2), optional
         Observed outputs.
+    weights : array of shape (N,), optional
+        How near each row is to the query: its opacity.
     output_names : pair of str
         Labels of the axes.
     title : str
@@ -68,11 +81,13 @@ class JointDensityDisplay:
         regions: Mapping[float, float],
         mean: Array,
         data: Array | None = None,
+        weights: Array | None = None,
         output_names: Sequence[str] = ("y0", "y1"),
         title: str = "",
     ) -> None:
         self.axes, self.density, self.regions, self.mean = axes, density, regions, mean
-        self.data, self.output_names, self.title = data, tuple(output_names), title
+        self.data, self.weights = data, weights
+        self.output_names, self.title = tuple(output_names), title
 
     @classmethod
     def from_estimator(
@@ -81,6 +96,7 @@ class JointDensityDisplay:
         X: Any,
         y: Any = None,
         *,
+        inputs: Any = None,
         outputs: tuple[Column, Column] = (0, 1),
         levels: Sequence[float] = (0.5, 0.9),
         ax: "Axes | None" = None,
@@ -95,6 +111,9 @@ class JointDensityDisplay:
             The query.
         y : array or data frame of shape (N, d), optional
             Observed outputs, drawn as points; a frame also names the axes.
+        inputs : array or data frame of shape (N, p), optional
+            Inputs of these rows: points are the fainter, the farther from the query they are, in
+            units over which predictions move by half their width.
         outputs : pair of int or str
             The outputs across and upwards.
         levels : sequence of float
@@ -116,8 +135,16 @@ class JointDensityDisplay:
         [0.5, 0.9]
         """
         dist = estimator.conditional(X)
-        title = f"given {row_labels(X)[0]}" if len(dist) == 1 else ""
-        return cls.from_distribution(dist, y, outputs=outputs, levels=levels, title=title, ax=ax)
+        title, weights = "", None
+        if len(dist) == 1:
+            title = f"given {row_labels(X)[0]}"
+            if y is not None and inputs is not None:
+                query = {i: column.tolist()[0] for i, column in enumerate(table_columns(X))}
+                inputs, y = drawn_rows(inputs, y)
+                weights = nearness(estimator, inputs, query)
+        return cls.from_distribution(
+            dist, y, weights=weights, outputs=outputs, levels=levels, title=title, ax=ax
+        )
 
     @classmethod
     def from_distribution(
@@ -125,10 +152,12 @@ class JointDensityDisplay:
         dist: Predictive,
         y: Any = None,
         *,
+        weights: Array | None = None,
         outputs: tuple[Column, Column] = (0, 1),
         levels: Sequence[float] = (0.5, 0.9),
         title: str = "",
         ax: "Axes | None" = None,
+        colorbar: bool = True,
     ) -> Self:
         """Draw the joint distribution of two outputs of one query.
 
@@ -138,8 +167,12 @@ class JointDensityDisplay:
             One prediction, of at least two outputs.
         y, outputs, levels, ax
             As in :meth:`from_estimator`.
+        weights : array of shape (N,), optional
+            How near each row of y is to the query, from 0 to 1: its opacity.
         title : str
             What is conditioned on.
+        colorbar : bool
+            Whether to add the scale of the density.
 
         Returns
         -------
@@ -164,18 +197,21 @@ class JointDensityDisplay:
             regions={level: pair.hpd(level)[0].density_level for level in sorted(levels)},
             mean=pair.mean()[0],
             data=None if y is None else check_outputs(y)[0][:, places],
+            weights=weights,
             output_names=[names[i] for i in places],
             title=title,
         )
-        return display.plot(ax=ax)
+        return display.plot(ax=ax, colorbar=colorbar)
 
-    def plot(self, ax: "Axes | None" = None) -> Self:
+    def plot(self, ax: "Axes | None" = None, *, colorbar: bool = True) -> Self:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
             Where to draw; by default a new figure.
+        colorbar : bool
+            Whether to add the scale of the density.
 
         Returns
         -------
@@ -188,11 +224,11 @@ class JointDensityDisplay:
         self.density_ = ax.contourf(
             *self.axes, self.density.T, levels=heights, cmap=DENSITY_COLOURS
         )
-        label = f"p({', '.join(self.output_names)})"
-        self.figure_.colorbar(self.density_, ax=ax, label=label, pad=0.02, format="%.2g")
+        if colorbar:
+            label = f"p({', '.join(self.output_names)})"
+            self.figure_.colorbar(self.density_, ax=ax, label=label, pad=0.02, format="%.2g")
         if self.data is not None:
-            across, up = self.data.T
-            ax.scatter(across, up, s=6, color=INK, alpha=0.4, linewidths=0, label="data")
+            draw_rows(ax, self.data, self.weights)
         self.regions_ = self._draw_regions(ax)
         ax.plot(*self.mean, "x", color=VERMILION, markersize=7, label="mean")
         ax.set(xlabel=self.output_names[0], ylabel=self.output_names[1], title=self.title)

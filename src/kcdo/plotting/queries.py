@@ -8,21 +8,23 @@ import numpy as np
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
+from kcdo.frames import target_names
 from kcdo.metrics.predictive import Predictive
 from kcdo.tables import input_names, is_numeric, table_columns, table_like
-from kcdo.validation import check_outputs, column_names
+from kcdo.validation import check_outputs
 
 Column = int | str
 
 
 def output_names(dist: Predictive, Y: Any = None) -> list[str]:
-    """Return the names of the outputs: of a frame or series its own, else y, or y0, y1, ..."""
+    """Return the names of the outputs.
+
+    Those of a frame or series Y; else those of the training data; else y, or y0, y1, ...
+    """
     d = dist.n_outputs
-    names = column_names(Y)
-    if names is None and d == 1 and getattr(Y, "name", None):
-        names = [str(Y.name)]
-    if names is not None and len(names) == d:
-        return names
+    for names in (target_names(Y), getattr(dist, "target_names", None)):
+        if names is not None and len(names) == d:
+            return list(names)
     return ["y"] if d == 1 else [f"y{i}" for i in range(d)]
 
 
@@ -60,7 +62,7 @@ def numbers(X: Any, place: int) -> Array:
     if not is_numeric(X, place):
         raise InvalidInputError(
             f"input {name!r} is not numeric, so nothing lies between its values: show them with "
-            "kcdo.RidgelineDisplay."
+            "kcdo.ViolinDisplay."
         )
     return np.asarray(table_columns(X)[place], dtype=float)
 
@@ -78,7 +80,7 @@ def resting_values(X: Any, place: int, at: Mapping[Column, Any] | None) -> dict[
     return {i: held[i] if i in held else _typical(X, i) for i in others}
 
 
-def sweep(X: Any, place: int, values: Array, resting: Mapping[int, Any]) -> Any:
+def sweep(X: Any, place: int, values: Sequence[Any] | Array, resting: Mapping[int, Any]) -> Any:
     """Return queries of the kind of X, where one column takes the values and the others rest."""
     width = len(input_names(X))
     return table_like(

@@ -1,7 +1,7 @@
 """How good the predictions are on given rows: scores, coverage, calibration."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from kcdo.metrics import (
     pit_histogram_test,
     pit_values,
 )
+from kcdo.metrics.nearness import place_and_width
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 
@@ -34,6 +35,8 @@ class OutputAccuracy:
         F(y_i | x_i), uniform if the model is calibrated.
     widths : tuple of float
         Mean width of the central intervals of :data:`LEVELS`.
+    answers : dict
+        What was predicted for every row: mean, place, width, and quantiles such as q5, (N,) each.
     """
 
     crps: float
@@ -41,6 +44,7 @@ class OutputAccuracy:
     rmse: float
     pit: Array
     widths: tuple[float, ...]
+    answers: dict[str, Array] = field(default_factory=dict)
 
     @property
     def calibration(self) -> CalibrationTest:
@@ -59,16 +63,21 @@ class OutputAccuracy:
 
 @dataclass(frozen=True, eq=False)
 class Accuracy:
-    """Accuracy on some rows: the joint log score, and that of every output.
+    """Accuracy on some rows: the joint log densities, and the accuracy of every output."""
 
-    ``log_score`` is the mean log density over the rows whose outputs the model thinks possible,
-    ``n_impossible`` the number of the others, whose density is 0.
-    """
-
-    n_rows: int
-    log_score: float
-    n_impossible: int
+    log_densities: Array
     outputs: tuple[OutputAccuracy, ...]
+
+    @property
+    def log_score(self) -> float:
+        """Mean log density over the rows whose outputs the model thinks possible."""
+        possible = np.isfinite(self.log_densities)
+        return float(self.log_densities[possible].mean()) if possible.any() else -np.inf
+
+    @property
+    def n_impossible(self) -> int:
+        """Number of the other rows, whose density is 0."""
+        return int(np.count_nonzero(~np.isfinite(self.log_densities)))
 
 
 def measure_accuracy(
@@ -78,20 +87,13 @@ def measure_accuracy(
 
     ``marginal`` is the distribution of the training outputs, which a model without inputs predicts.
     """
-    densities = dist.logpdf_pairs(Y[:, 0] if flat else Y)
-    possible = np.isfinite(densities)
+    log_densities = dist.logpdf_pairs(Y[:, 0] if flat else Y)
+    if flat:
+        return Accuracy(log_densities, (_output_accuracy(dist, Y[:, 0], marginal),))
     outputs = [
-        _output_accuracy(dist, Y[:, 0], marginal)
-        if flat
-        else _output_accuracy(dist.marginal(k), Y[:, k], marginal.marginal(k))
-        for k in range(Y.shape[1])
+        _output_accuracy(dist.marginal(k), y, marginal.marginal(k)) for k, y in enumerate(Y.T)
     ]
-    return Accuracy(
-        n_rows=len(Y),
-        log_score=float(densities[possible].mean()) if possible.any() else -np.inf,
-        n_impossible=int(np.count_nonzero(~possible)),
-        outputs=tuple(outputs),
-    )
+    return Accuracy(log_densities, tuple(outputs))
 
 
 def _output_accuracy(
@@ -99,15 +101,17 @@ def _output_accuracy(
 ) -> OutputAccuracy:
     tails = _tails(LEVELS)
     columns = [f"q{100 * tail:g}" for tail in tails]
-    answers = dist.summary(["mean", *columns])
+    answers = dist.summary(["mean", "q50", *columns])
     ends = np.stack([answers[name] for name in columns])
     n = len(LEVELS)
+    place, width = place_and_width(dist)
     return OutputAccuracy(
         crps=crps(dist, y),
         crps_without_inputs=crps(marginal[np.zeros(len(y), dtype=int)], y),
         rmse=float(np.sqrt(np.mean((answers["mean"] - y) ** 2))),
         pit=pit_values(dist, y),
         widths=tuple((ends[n:] - ends[:n]).mean(axis=1).tolist()),
+        answers=answers | {"place": place[:, 0], "width": width[:, 0]},
     )
 
 

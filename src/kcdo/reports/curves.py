@@ -1,8 +1,8 @@
-"""The densities behind the sliders, computed beforehand and packed into few bytes."""
+"""The densities that a reader can choose, computed beforehand and packed into few bytes."""
 
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -10,19 +10,20 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.distributions import ConditionalDistribution
+from kcdo.metrics.nearness import place_and_width
+from kcdo.progress import Progress
 from kcdo.reports.columns import Column, FittedModel
-from kcdo.reports.inputs import Control
+from kcdo.reports.packing import packed, packed_floats
 from kcdo.tables import table_like
 
-STATISTICS = ("mean", "q05", "q25", "q50", "q75", "q95")
+_ASKED = ("mean", "q05", "q25", "q50", "q75", "q95")
+STATISTICS = (*_ASKED, "place", "width")
 
 _FEWEST_NODES, _MOST_NODES = 96, 320
 _NODES_PER_HALF = 6  # over the middle half of a narrow density: enough to draw it
-_JOINT_SIDE = 36
-_MOST_CURVES = 24_000
-_WORK = 1e8  # kernel evaluations; a few seconds
+_SIDES = {1: 36, 3: 26, 6: 22}  # of the pictures of pairs of outputs, by the number of pairs
+_JOINT_OUTPUTS = 4
 _HELD_MASSES = 1 << 22  # a prediction keeps this many node masses between questions
-_EXAMPLES = 256
 
 
 @dataclass(frozen=True)
@@ -34,19 +35,16 @@ class Axis:
     size: int
 
     @property
-    def points(self) -> Array:
-        """The values themselves."""
-        return np.linspace(self.low, self.high, self.size)
+    def edges(self) -> Array:
+        """The ends of the cells around the values, one more than there are values."""
+        half = 0.5 * (self.high - self.low) / (self.size - 1)
+        return np.linspace(self.low - half, self.high + half, self.size + 1)
 
 
-def output_axes(
-    model: FittedModel, X: Any, columns: Sequence[Column], outputs: Sequence[Column]
-) -> list[Axis]:
+def output_axes(dist: ConditionalDistribution, outputs: Sequence[Column]) -> list[Axis]:
     """Return an axis for each output that shows the data and nearly all of what is predicted."""
-    rows = np.linspace(0, len(columns[0].values) - 1, _EXAMPLES).astype(int)
-    dist = model.conditional(table_like(X, [column.values[rows] for column in columns]))
     levels = dist.summary(["q01", "q25", "q75", "q99"])
-    q01, q25, q75, q99 = (levels[name].reshape(len(rows), -1) for name in levels)
+    q01, q25, q75, q99 = (levels[name].reshape(len(dist), -1) for name in levels)
     axes = []
     for k, output in enumerate(outputs):
         low, high = np.quantile(q01[:, k], 0.01), np.quantile(q99[:, k], 0.99)
@@ -62,41 +60,46 @@ def output_axes(
     return axes
 
 
-def most_curves(model: FittedModel, axes: Sequence[Axis], most_bytes: int) -> int:
-    """Return how many combinations of inputs the time and the size of the file allow."""
-    each = sum(2 * axis.size + 2 * len(STATISTICS) + 4 for axis in axes)
-    if len(axes) == 2:
-        each += _JOINT_SIDE**2
-    by_size = int(most_bytes * 3 / 4) // each
-    by_time = int(_WORK / (model.report_.n_centres * len(axes)))
-    return min(by_size, max(by_time, 500), _MOST_CURVES)
+def output_pairs(d: int) -> list[tuple[int, int]]:
+    """Return the pairs of outputs whose joint density is shown."""
+    return list(combinations(range(min(d, _JOINT_OUTPUTS)), 2))
+
+
+def bytes_per_curve(axes: Sequence[Axis]) -> int:
+    """Return how many bytes one combination of inputs takes, before they become text."""
+    pairs = len(output_pairs(len(axes)))
+    images = pairs * _SIDES[pairs] ** 2 if pairs else 0
+    return sum(2 * axis.size + 4 * len(STATISTICS) + 4 for axis in axes) + images
 
 
 def compute_curves(
-    model: FittedModel, X: Any, controls: Sequence[Control], axes: Sequence[Axis], flat: bool
+    model: FittedModel,
+    X: Any,
+    columns: Sequence[NDArray],
+    axes: Sequence[Axis],
+    flat: bool,
+    progress: Progress,
 ) -> dict[str, Any]:
-    """Return the packed densities of every output, and the joint ones of two outputs.
+    """Return the packed densities of every output, and of pairs of outputs, for columns of inputs.
 
-    Combinations run as the digits of a number do: the last control fastest.
+    The columns have one value for each curve.
     """
-    shape = [len(control.values) for control in controls]
-    n_curves = int(np.prod(shape))
-    step = max(64, _HELD_MASSES // int(model.report_.n_nodes))
+    n_curves = len(columns[0])
+    step = max(64, min(2048, _HELD_MASSES // int(model.report_.n_nodes)))
     outputs = [_Marginal(axis) for axis in axes]
-    joint = _Joint(axes) if len(axes) == 2 else None
+    pairs = output_pairs(len(axes))
+    joints = [_Joint(pair, axes, _SIDES[len(pairs)]) for pair in pairs]
     for start in range(0, n_curves, step):
-        digits = np.unravel_index(np.arange(start, min(start + step, n_curves)), shape)
-        values: list[NDArray] = [np.empty(0)] * len(controls)
-        for control, digit in zip(controls, digits, strict=True):
-            values[control.column] = control.values[digit]
-        dist = model.conditional(table_like(X, values))
+        part = [column[start : start + step] for column in columns]
+        dist = model.conditional(table_like(X, part))
         for k, output in enumerate(outputs):
             output.add(dist if flat else dist.marginal(k))
-        if joint is not None:
+        for joint in joints:
             joint.add(dist)
+        progress.update(min(start + step, n_curves), n_curves)
     return {
         "outputs": [output.packed() for output in outputs],
-        "joint": None if joint is None else joint.packed(),
+        "pairs": [joint.packed() for joint in joints],
     }
 
 
@@ -110,23 +113,21 @@ class _Marginal:
         self._statistics: list[Array] = []
 
     def add(self, dist: ConditionalDistribution) -> None:
-        curves, peaks = _scaled(dist.pdf(self._axis.points), 65535)
+        # Means over cells, not values at points: a spike between two points has its mass.
+        densities = np.diff(dist.cdf(self._axis.edges), axis=1) / np.diff(self._axis.edges)
+        curves, peaks = _scaled(densities, 65535)
         self._curves.append(curves.astype("<u2"))
         self._peaks.append(peaks)
-        answers = dist.summary(STATISTICS)
-        self._statistics.append(np.stack([answers[name] for name in STATISTICS], axis=1))
+        answers = dist.summary(_ASKED)
+        self._statistics.append(np.column_stack([*answers.values(), *place_and_width(dist)]))
 
     def packed(self) -> dict[str, Any]:
         peaks = np.concatenate(self._peaks)
-        statistics = np.concatenate(self._statistics)
-        low, high = float(statistics.min()), float(statistics.max())
-        shares = (statistics - low) / ((high - low) or 1.0)
         return {
             "axis": [self._axis.low, self._axis.high, self._axis.size],
-            "curves": _base64(np.concatenate(self._curves)),
-            "peaks": _base64(peaks.astype("<f4")),
-            "statistics": _base64(np.round(65535 * shares).astype("<u2")),
-            "range": [low, high],
+            "curves": packed(np.concatenate(self._curves)),
+            "peaks": packed_floats(peaks),
+            "statistics": packed_floats(np.concatenate(self._statistics)),
             "scale": [float(np.median(peaks)), float(peaks.max())],
         }
 
@@ -134,17 +135,20 @@ class _Marginal:
 class _Joint:
     """Densities of two outputs on a coarse grid."""
 
-    def __init__(self, axes: Sequence[Axis]) -> None:
-        sides = [np.linspace(axis.low, axis.high, _JOINT_SIDE) for axis in axes]
-        self._points = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 2)
+    def __init__(self, pair: tuple[int, int], axes: Sequence[Axis], side: int) -> None:
+        self._pair, self._side, self._n_outputs = pair, side, len(axes)
+        lines = [np.linspace(axes[k].low, axes[k].high, side) for k in pair]
+        self._points = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(-1, 2)
         self._images: list[NDArray] = []
 
     def add(self, dist: ConditionalDistribution) -> None:
-        images, _ = _scaled(dist.pdf(self._points), 255)
+        both = dist if self._n_outputs == 2 else dist.marginal(self._pair)
+        images, _ = _scaled(both.pdf(self._points), 255)
         self._images.append(images.astype(np.uint8))
 
     def packed(self) -> dict[str, Any]:
-        return {"side": _JOINT_SIDE, "images": _base64(np.concatenate(self._images))}
+        images = packed(np.concatenate(self._images))
+        return {"outputs": list(self._pair), "side": self._side, "images": images}
 
 
 def _scaled(densities: Array, top: int) -> tuple[Array, Array]:
@@ -152,7 +156,3 @@ def _scaled(densities: Array, top: int) -> tuple[Array, Array]:
     peaks = densities.max(axis=1)
     safe = np.where(peaks > 0, peaks, 1.0)
     return np.round(top * np.maximum(densities, 0.0) / safe[:, None]), peaks
-
-
-def _base64(values: NDArray) -> str:
-    return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode("ascii")

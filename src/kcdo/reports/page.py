@@ -10,20 +10,31 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kcdo._version import __version__
-from kcdo.arrays import Array
 from kcdo.atomic import atomic_file
 from kcdo.errors import InvalidInputError
+from kcdo.metrics.nearness import input_scales
+from kcdo.progress import Progress
 from kcdo.reports.accuracy import measure_accuracy
-from kcdo.reports.columns import Column, FittedModel
-from kcdo.reports.curves import STATISTICS, compute_curves, most_curves, output_axes
-from kcdo.reports.inputs import Control, controls
+from kcdo.reports.budget import Budget
+from kcdo.reports.columns import FittedModel
+from kcdo.reports.curves import output_axes
+from kcdo.reports.effects import measure_effects
+from kcdo.reports.explorer import MOST_CURVES, Explorer
 from kcdo.reports.rendering import load_template
-from kcdo.reports.sections import accuracy_section, data_section, parameter_section
+from kcdo.reports.rows import MeasuredData, worst_section
+from kcdo.reports.sections import (
+    accuracy_section,
+    data_section,
+    effects_section,
+    parameter_section,
+)
 from kcdo.reports.shown import Shown
-from kcdo.reports.text import script_json
 
 _MOST_BYTES = 10_000_000
 _ACCURACY_ROWS = 5000  # beyond, a sample: the scores change in the third digit only
+_EFFECT_QUERIES = 8000
+_EXAMPLES = 128
+_PROBES = 48
 _MARGIN_BYTES = 10_000  # for what the explorer says of its outputs
 
 
@@ -37,6 +48,7 @@ def write_report(
     title: str | None = None,
     output_names: Sequence[str] | None = None,
     max_bytes: int = _MOST_BYTES,
+    verbose: bool = False,
 ) -> Path:
     """Write one HTML file that shows a fitted model: densities to explore, accuracy, data.
 
@@ -62,6 +74,8 @@ def write_report(
         Names of the outputs, by default those of the columns of Y.
     max_bytes : int
         Largest size of the file; the grid of inputs gets coarser to keep it.
+    verbose : bool
+        Show the progress on standard error. The work is bounded to about a minute.
 
     Returns
     -------
@@ -83,22 +97,75 @@ def write_report(
     check_is_fitted(model)
     page = load_template("page.html")
     target = _checked_path(path)
-    shown = Shown.of(model, X, Y, output_names)
-    importances, measured_on = shown.importances(held_out)
-    parts = {
-        "title": title or _title(shown, importances),
-        "subtitle": _subtitle(shown),
-        "accuracy": _accuracy(shown, held_out),
-        "data": data_section(shown.given_inputs, shown.given_outputs),
-        "parameters": parameter_section(model.report_, shown.inputs, importances, measured_on),
-        "version": __version__,
-        "date": datetime.date.today().isoformat(),
-    }
-    taken = len(page.render(parts, explorer=None).encode()) + _MARGIN_BYTES
-    text = page.render(parts, explorer=_explorer(shown, importances, max_bytes - taken))
+    text = _Writer(Shown.of(model, X, Y, output_names), held_out, Progress(verbose)).page(
+        page, title, max_bytes
+    )
     with atomic_file(target) as file:
         file.write(text.encode())
     return target
+
+
+class _Writer:
+    """Measures a model on the data of a report and fills in the page."""
+
+    def __init__(self, shown: Shown, held_out: bool | None, progress: Progress) -> None:
+        self._shown, self._held_out, self._progress = shown, held_out, progress
+        with progress.stage("importances"):
+            self._importances, self._measured_on = shown.importances(held_out)
+            self._scales = input_scales(shown.model, shown.table())
+        self._order = [int(i) for i in np.argsort(-self._importances, kind="stable")]
+        examples = shown.table(shown.some_rows(_EXAMPLES))
+        self._axes = output_axes(shown.model.conditional(examples), shown.outputs)
+        probes = shown.table(shown.some_rows(_PROBES))
+        self._budget = Budget.measured(shown.model, probes, [axis.edges for axis in self._axes])
+
+    def page(self, template: Any, title: str | None, max_bytes: int) -> str:
+        """Return the page as text."""
+        shown = self._shown
+        data = self._data()
+        parts = {
+            "title": title or _title(shown, self._order),
+            "subtitle": _subtitle(shown),
+            "n_outputs": len(shown.outputs),
+            "accuracy": None if data is None else self._accuracy(data),
+            "worst": None if data is None else worst_section(data, self._order),
+            "effects": self._effects(),
+            "data": data_section(shown.given_inputs, shown.given_outputs),
+            "parameters": parameter_section(
+                shown.model.report_, shown.inputs, self._importances, self._measured_on
+            ),
+            "version": __version__,
+            "date": datetime.date.today().isoformat(),
+        }
+        taken = len(template.render(parts, explorer=None).encode()) + _MARGIN_BYTES
+        return template.render(parts, explorer=self._explorer(data, max_bytes - taken))
+
+    def _data(self) -> MeasuredData | None:
+        shown = self._shown
+        if not shown.has_outputs:
+            return None
+        with self._progress.stage("accuracy"):
+            rows = shown.some_rows(self._budget.queries("accuracy", 100, _ACCURACY_ROWS))
+            dist = shown.model.conditional(shown.table(rows))
+            Y = np.column_stack([column.values[rows] for column in shown.outputs])
+            accuracy = measure_accuracy(dist, Y, shown.flat, shown.model.marginal())
+        return MeasuredData(shown, rows, accuracy)
+
+    def _accuracy(self, data: MeasuredData) -> dict[str, Any]:
+        rows = self._shown.measured(data.n, self._held_out)
+        return accuracy_section(data.accuracy, self._shown.outputs, rows)
+
+    def _effects(self) -> dict[str, Any] | None:
+        with self._progress.stage("effects"):
+            queries = self._budget.queries("effects", 150, _EFFECT_QUERIES)
+            effects = measure_effects(self._shown, self._order, queries)
+        return effects_section(effects, self._shown.inputs, self._shown.outputs)
+
+    def _explorer(self, data: MeasuredData | None, most_bytes: int) -> dict[str, Any]:
+        explorer = Explorer(self._shown, data, self._scales, self._order, self._axes)
+        queries = self._budget.queries("curves", 250, MOST_CURVES)
+        with self._progress.stage("densities"):
+            return explorer.packed(queries, most_bytes, self._progress)
 
 
 def _checked_path(path: str | os.PathLike[str]) -> Path:
@@ -112,19 +179,9 @@ def _checked_path(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _accuracy(shown: Shown, held_out: bool | None) -> dict[str, Any] | None:
-    if not shown.has_outputs:
-        return None
-    rows = shown.some_rows(_ACCURACY_ROWS)
-    dist = shown.model.conditional(shown.table(rows))
-    Y = np.column_stack([column.values[rows] for column in shown.outputs])
-    accuracy = measure_accuracy(dist, Y, shown.flat, shown.model.marginal())
-    return accuracy_section(accuracy, shown.outputs, shown.measured(len(rows), held_out))
-
-
-def _title(shown: Shown, importances: Array) -> str:
-    order = [shown.inputs[i].label for i in np.argsort(-importances, kind="stable")]
-    given = ", ".join(order[:3]) + (f" and {len(order) - 3} more" if len(order) > 3 else "")
+def _title(shown: Shown, order: Sequence[int]) -> str:
+    labels = [shown.inputs[i].label for i in order]
+    given = ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
     names = [column.label for column in shown.outputs]
     return f"{', '.join(names[:3])}{' …' if len(names) > 3 else ''} given {given}"
 
@@ -135,38 +192,3 @@ def _subtitle(shown: Shown) -> str:
         f"Conditional density fitted to {shown.n_fitted:,} rows and "
         f"{'1 input' if p == 1 else f'{p} inputs'}; {shown.n_given:,} rows in this report."
     )
-
-
-def _explorer(shown: Shown, importances: Array, most_bytes: int) -> dict[str, Any]:
-    """Return what the script of the page reads, in at most so many bytes."""
-    axes = output_axes(shown.model, shown.X, shown.inputs, shown.outputs)
-    most = controls(shown.inputs, importances, most_curves(shown.model, axes, most_bytes))
-    words = len(script_json([_control(c, shown.inputs[c.column]) for c in most]))
-    n_curves = most_curves(shown.model, axes, most_bytes - words)
-    if n_curves < 1:
-        raise InvalidInputError(
-            "max_bytes leaves no room for a single curve: raise it by "
-            f"{10_000 - min(most_bytes, 0):,} or more."
-        )
-    chosen = controls(shown.inputs, importances, n_curves)
-    curves = compute_curves(shown.model, shown.X, chosen, axes, shown.flat)
-    return {
-        "inputs": [_control(control, shown.inputs[control.column]) for control in chosen],
-        "outputs": [
-            {"label": column.label, "unit": column.unit, **packed}
-            for column, packed in zip(shown.outputs, curves["outputs"], strict=True)
-        ],
-        "joint": curves["joint"],
-        "statistics": STATISTICS,
-    }
-
-
-def _control(control: Control, column: Column) -> dict[str, Any]:
-    return {
-        "label": column.label,
-        "unit": column.unit,
-        "kind": control.kind,
-        "texts": control.texts,
-        "values": control.values.tolist() if control.kind == "slider" else None,
-        "start": control.start,
-    }

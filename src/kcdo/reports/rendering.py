@@ -9,6 +9,20 @@ from kcdo.reports.text import number, script_json, with_unit
 
 __all__ = ["load_template"]
 
+# In this order they are one script: each uses what those before it define.
+_SCRIPTS = (
+    "numbers",
+    "curves",
+    "state",
+    "chart",
+    "density",
+    "along",
+    "joint",
+    "actual",
+    "controls",
+    "main",
+)
+
 
 def load_template(name: str) -> Any:
     """Return a jinja2 template of this package; without jinja2 say which extra has it."""
@@ -35,9 +49,12 @@ def _environment() -> Any:
         "script_json": lambda data: markup(script_json(data)),
     }
     # Our own style sheet and script, which are code and must not be escaped.
-    environment.globals |= {"asset": lambda name: markup(_asset(name))}
+    environment.globals |= {
+        "style": lambda: markup(_asset("report.css")),
+        "script": lambda: markup("".join(_asset("script", f"{name}.js") for name in _SCRIPTS)),
+    }
     return environment
 
 
-def _asset(name: str) -> str:
-    return files("kcdo.reports").joinpath("assets", name).read_text(encoding="utf-8")
+def _asset(*names: str) -> str:
+    return files("kcdo.reports").joinpath("assets", *names).read_text(encoding="utf-8")

@@ -16,11 +16,14 @@ from kcdo.metrics import HistogramTest
 from kcdo.metrics.importance import IMPORTANCE
 from kcdo.reports.accuracy import LEVELS, Accuracy, OutputAccuracy
 from kcdo.reports.columns import Column
+from kcdo.reports.effect_figures import effect_figures
+from kcdo.reports.effects import Effect
 from kcdo.reports.figures import calibration_curve, column_histogram, pit_histogram
 from kcdo.reports.shown import MeasuredRows
 from kcdo.reports.text import number, with_unit
 
 _MOST_FIGURES = 6
+_MOST_EFFECTS = 24
 
 _MEANINGS = {
     "method": "Solver",
@@ -63,13 +66,31 @@ def accuracy_section(
     pairs = list(zip(outputs, accuracy.outputs, strict=True))
     return {
         "rows": rows,
-        "n_rows": accuracy.n_rows,
+        "n_rows": rows.n,
         "n_impossible": accuracy.n_impossible,
         "log_score": accuracy.log_score,
         "outputs": [
             _output_scores(column, found, drawn=k < _MOST_FIGURES)
             for k, (column, found) in enumerate(pairs)
         ],
+    }
+
+
+def effects_section(
+    effects: Sequence[Effect], inputs: Sequence[Column], outputs: Sequence[Column]
+) -> dict[str, Any] | None:
+    """Return the effect curves of the most important inputs on the first outputs."""
+    if not effects:
+        return None
+    shown = effects[:_MOST_EFFECTS]
+    figures = [
+        {"label": output.label, "figures": effect_figures(shown, inputs, output, k)}
+        for k, output in enumerate(outputs[:_MOST_FIGURES])
+    ]
+    return {
+        "outputs": figures,
+        "n_rows": effects[0].n_rows,
+        "left_out": len(effects) - len(shown),
     }
 
 

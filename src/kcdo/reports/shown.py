@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
+from kcdo.frames import target_names
 from kcdo.metrics.importance import shuffled_importances
 from kcdo.reports.columns import (
     Column,
@@ -43,6 +44,7 @@ class Shown:
     flat: bool  # outputs are a vector
     given_inputs: list[Column]
     given_outputs: list[Column]
+    kept: NDArray[np.integer]  # the rows without missing values
     inputs: list[Column]
     outputs: list[Column]
 
@@ -51,18 +53,21 @@ class Shown:
         """Check the data against the model, and find the rows without missing values."""
         inputs = input_columns(X, model)
         flat, d = _output_shape(model, X, inputs)
+        if output_names is None and target_names(Y) is None:
+            output_names = getattr(model, "target_names_", None)
         outputs = output_columns(Y, output_names, d)
         if Y is None:
             rows = complete_rows(inputs)
-            return cls(model, X, flat, inputs, outputs, [c.take(rows) for c in inputs], outputs)
+            used = [c.take(rows) for c in inputs]
+            return cls(model, X, flat, inputs, outputs, rows, used, outputs)
         n, m = len(inputs[0].values), len(outputs[0].values)
         if n != m:
             raise InvalidInputError(f"X and Y have inconsistent numbers of rows: {n} and {m}.")
         rows = complete_rows([*inputs, *outputs])
         if not len(rows):
             raise InvalidInputError("no row of X and Y is without missing values.")
-        used = [[c.take(rows) for c in columns] for columns in (inputs, outputs)]
-        return cls(model, X, flat, inputs, outputs, *used)
+        kept = [[c.take(rows) for c in columns] for columns in (inputs, outputs)]
+        return cls(model, X, flat, inputs, outputs, rows, *kept)
 
     @property
     def n_given(self) -> int:
@@ -101,6 +106,11 @@ class Shown:
         if n < self.n_used:
             text += f" The scores are of {n:,} rows drawn at random from them."
         return MeasuredRows(kind, n, text)
+
+    @property
+    def numbers(self) -> NDArray[np.integer]:
+        """Which rows of the data as given are used, counted from 1."""
+        return self.kept + 1
 
     def importances(self, held_out: bool | None) -> tuple[Array, str]:
         """Return how much each input matters, and the rows it was measured on."""

@@ -18,9 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
+from kcdo.consistency import kernel_fits, need
+from kcdo.errors import InvalidInputError
 from kcdo.inputs import Expectation, GaussianInput, SampleInput
 from kcdo.kernels import Kernel, cross_gram, expectation
-from kcdo.parallel import scratch
+from kcdo.parallel import scratch, thread_count
 
 Queries = NDArray | GaussianInput | SampleInput
 Weights = Any  # (Q, N): an array, or a sparse array where a query has few rows
@@ -62,6 +64,16 @@ class Centres:
     centres: NDArray
     n_jobs: int | None
 
+    def __post_init__(self) -> None:
+        need(self.centres.size, "no centres")
+        kernel_fits(self.kernel, self.centres)
+        thread_count(self.n_jobs)
+
+    @property
+    def n_inputs(self) -> int | None:
+        """Number of columns of the inputs; None where they are objects."""
+        return None if self.centres.dtype == object else self.centres.shape[1]
+
     @property
     def n_centres(self) -> int:
         """Number of columns of a section."""
@@ -95,6 +107,11 @@ class System(Centres, ABC):
     """A ridge system that is factored for one α."""
 
     alpha: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (np.isfinite(self.alpha) and self.alpha > 0):
+            raise InvalidInputError(f"alpha must be positive; got {self.alpha!r}.")
 
     @property
     @abstractmethod
@@ -135,6 +152,10 @@ class System(Centres, ABC):
     @abstractmethod
     def without_factor(self) -> Centres:
         """Return what predictions by coefficients need: no factor and no sums."""
+
+    def unfactored(self) -> "System | None":
+        """Return the system in little memory, to be factored again; None where sums are gone."""
+        return None
 
     def with_own_rows(self) -> "System":
         """Return the system for predictions by weights, which share no array with the user."""

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.errors import InvalidInputError
+from kcdo.consistency import need, shape
 from kcdo.kernels import Kernel, cross_gram, lower_gram
 from kcdo.linalg import (
     CholeskyFactor,
@@ -17,7 +18,7 @@ from kcdo.linalg import (
     grid_places,
     randomly_pivoted_cholesky,
 )
-from kcdo.parallel import thread_count
+from kcdo.parallel import shared_property, thread_count
 from kcdo.progress import SILENT, Progress
 from kcdo.systems import leave_one_out
 from kcdo.systems.base import (
@@ -68,31 +69,65 @@ class ExactRows:
 
     def factor(self, alpha: float) -> "ExactSystem":
         """Return the system A = K + (Σω) α diag(ω)⁻¹ of these rows."""
-        if not (np.isfinite(alpha) and alpha > 0):
-            raise InvalidInputError(f"alpha must be positive; got {alpha!r}.")
-        kernel, groups, solver = self.kernel, self.groups, self.solver
-        centres, jitter = groups.points, 0.0
-        ridge = groups.weights.sum() * alpha / groups.totals
-        factor: CholeskyFactor | ConjugateGradients
+        groups, solver = self.groups, self.solver
+        centres = groups.points
+        if isinstance(solver, Exact) and centres.dtype != object:
+            centres = centres.astype(solver.dtype, copy=False)
+        system = ExactSystem(self.kernel, centres, self.n_jobs, alpha, groups, solver)
         with self.progress.stage(f"{solver.name}, {len(centres)} distinct inputs"):
-            if isinstance(solver, Iterative):
-                factor = _conjugate_gradients(kernel, centres, ridge, solver, self.n_jobs)
-            else:
-                solver.require_memory(len(centres))
-                if centres.dtype != object:
-                    centres = centres.astype(solver.dtype, copy=False)
-                factor, jitter = _factored(kernel, centres, ridge, self.n_jobs)
-        return ExactSystem(kernel, centres, self.n_jobs, alpha, groups, ridge, factor, jitter)
+            return system.factored()
 
 
 @dataclass(frozen=True, eq=False)
 class ExactSystem(System):
-    """The factored system A = K + (Σω) α diag(ω)⁻¹ on the distinct inputs, see ExactRows."""
+    """The system A = K + (Σω) α diag(ω)⁻¹ on the distinct inputs, see ExactRows.
+
+    It is factored once, by the fit; one that comes from a file, which holds no factor, when it is
+    first asked.
+    """
 
     groups: Groups
-    ridge: Array  # (n,)
-    factor: CholeskyFactor | ConjugateGradients
-    jitter: float = 0.0
+    solver: Exact | Iterative = field(default_factory=Exact)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        points = self.groups.points
+        shape(points, *self.centres.shape)
+        if points is not self.centres:  # in single precision, or of another array
+            same = np.array_equal(points.astype(self.centres.dtype, copy=False), self.centres)
+            need(same, "centres and groups of other inputs")
+
+    @cached_property
+    def ridge(self) -> Array:
+        """What is added to the diagonal of K, (n,)."""
+        return self.groups.weights.sum() * self.alpha / self.groups.totals
+
+    @property
+    def factor(self) -> CholeskyFactor | ConjugateGradients:
+        """What solves the system."""
+        return self._found[0]
+
+    @property
+    def jitter(self) -> float:
+        """Added to the diagonal beyond the ridge, because the factorisation failed without it."""
+        return self._found[1]
+
+    def factored(self) -> "ExactSystem":
+        """Return the system itself, after its factor was found."""
+        vars(self)["_found"] = self._find()
+        return self
+
+    @shared_property
+    def _found(self) -> tuple[CholeskyFactor | ConjugateGradients, float]:
+        return self._find()
+
+    def _find(self) -> tuple[CholeskyFactor | ConjugateGradients, float]:
+        """Return factor and jitter."""
+        if isinstance(self.solver, Iterative):
+            parts = self.kernel, self.centres, self.ridge, self.solver, self.n_jobs
+            return _conjugate_gradients(*parts), 0.0
+        self.solver.require_memory(self.n_centres)
+        return _factored(self.kernel, self.centres, self.ridge, self.n_jobs)
 
     @property
     def row_weights(self) -> Array:
@@ -172,7 +207,7 @@ class ExactSystem(System):
         no more than the one matrix, which takes n² operations for each node to find.
         """
         n = self.n_centres
-        wide = product_grid and isinstance(self.factor, CholeskyFactor) and n_nodes > 2 * n
+        wide = product_grid and isinstance(self.solver, Exact) and n_nodes > 2 * n
         return wide or 8 * n * n_nodes > _LARGEST_MODEL
 
     def describe(self) -> SolverFacts:
@@ -193,6 +228,10 @@ class ExactSystem(System):
     def without_factor(self) -> Centres:
         """Return the centres alone."""
         return Centres(self.kernel, self.centres, self.n_jobs)
+
+    def unfactored(self) -> "ExactSystem":
+        """Return the system without the factor that was found: it takes little memory."""
+        return replace(self)
 
     def _condition(self) -> float:
         """Return an estimate of the condition number: largest eigenvalue over least ridge."""

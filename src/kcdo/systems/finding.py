@@ -27,7 +27,9 @@ class Finder:
     """
 
     def __init__(self, points: Array) -> None:
-        self._points = points
+        # about their middle: far from 0 the differences of squares would round distances away
+        self._middle = np.median(points, axis=0)
+        self._points = points = points - self._middle
         self._squares = np.einsum("ij,ij->i", points, points)
         by_tree = points.shape[1] <= _TREE_COORDINATES and len(points) > _TREE_POINTS
         self._tree = KDTree(points) if by_tree else None
@@ -35,7 +37,7 @@ class Finder:
 
     def nearest(self, queries: Array, count: int, n_jobs: int | None = None) -> NDArray:
         """Return the places of the points nearest to each query, (Q, count), the nearest first."""
-        return self._found(queries, None, count, n_jobs)
+        return self._found(queries - self._middle, None, count, n_jobs)
 
     def nearest_others(
         self, rows: NDArray[np.integer], count: int, n_jobs: int | None = None
@@ -44,7 +46,7 @@ class Finder:
         asked = self._asked
         if asked is None or asked[0] != rows.tobytes() or asked[1] != count:
             more = min(count + 1, len(self._points))
-            places = self.nearest(self._points[rows], more, n_jobs)
+            places = self._found(self._points[rows], None, more, n_jobs)
             itself = places == rows[:, None]
             itself[~itself.any(axis=1), -1] = True  # many points coincide: the last one goes
             asked = rows.tobytes(), count, places[~itself].reshape(len(rows), -1)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from kcdo.arrays import Array
+from kcdo.consistency import need, shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +22,15 @@ class Groups:
     points: NDArray
     member_of: NDArray[np.integer]
     weights: Array  # ω of each observation
+
+    def __post_init__(self) -> None:
+        n, member_of = len(self.points), self.member_of
+        shape(member_of, None)
+        shape(self.weights, len(member_of))
+        need(n and len(member_of), "no rows")
+        inside = member_of.min() >= 0 and member_of.max() < n
+        need(inside and np.bincount(member_of, minlength=n).all(), "groups of equal inputs")
+        need(self.weights.min() > 0, "weights that are not positive")
 
     @classmethod
     def of(cls, X: NDArray, weights: Array | None = None) -> "Groups":

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from kcdo.arrays import Array
+from kcdo.consistency import need, shape
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import Expectation, GaussianInput, SampleInput
-from kcdo.kernels import Kernel, after_warps, metric_coordinates, without_warps
+from kcdo.kernels import Kernel, after_warps, has_metric, metric_coordinates, without_warps
 from kcdo.parallel import run_threaded
 from kcdo.systems.base import (
     Condensed,
@@ -64,6 +65,17 @@ class NearestRows:
     neighbours: int = NEIGHBOURS
     n_jobs: int | None = None
 
+    def __post_init__(self) -> None:
+        shape(self.X, None, None)
+        shape(self.weights, len(self.X))
+        need(len(self.X) and self.weights.min() > 0, "weights that are not positive")
+        need(self.neighbours > 0, "the number of neighbours")
+        need(has_metric(self.kernel, self.X), "a kernel without a metric")
+        ends = np.stack([self.X.min(axis=0), self.X.max(axis=0)])  # the first that overflow
+        with np.errstate(invalid="ignore"):
+            coordinates = metric_coordinates(self.inner, after_warps(self.kernel, ends))
+        need(np.isfinite(coordinates).all(), "inputs that are infinitely far apart")
+
     def factor(self, alpha: float) -> "NearestSystem":
         """Return the systems of the rows near each query; neighbours are found once for all α."""
         return NearestSystem(self.kernel, self.X, self.n_jobs, alpha, self)
@@ -107,6 +119,29 @@ class NearestSystem(System):
     """The ridge systems of the rows next to each query, solved when a query comes."""
 
     rows: NearestRows
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shape(self.rows.X, *self.centres.shape)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return what a file keeps: the rows once, as centres, and nothing of what finds them."""
+        return {
+            "kernel": self.kernel,
+            "centres": self.centres,
+            "n_jobs": self.n_jobs,
+            "alpha": self.alpha,
+            "row_weights": self.rows.weights,
+            "neighbours": self.rows.count,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "NearestSystem":
+        """Return the systems of the rows of a file."""
+        kernel, X, n_jobs = state["kernel"], state["centres"], state["n_jobs"]
+        need(state["neighbours"] <= len(X), "the number of neighbours")
+        rows = NearestRows(kernel, X, state["row_weights"], state["neighbours"], n_jobs)
+        return rows.factor(state["alpha"])
 
     @property
     def width(self) -> int:

@@ -18,9 +18,11 @@ from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk
 
 from kcdo.arrays import Array
+from kcdo.consistency import need, shape
 from kcdo.errors import InvalidInputError
 from kcdo.kernels import Kernel, cross_gram, gram
 from kcdo.linalg import CholeskyFactor, NotPositiveDefiniteError, mirrored
+from kcdo.memory import require_memory
 from kcdo.systems.base import Centres, Condensed, Embed, RowNumbers, SolverFacts, System
 from kcdo.systems.groups import are_counts
 
@@ -57,6 +59,15 @@ class NystromSums:
     squared_weight: float = 0.0
     n_rows: int = 0
     counts: bool = True  # whether every weight was a whole number
+
+    def __post_init__(self) -> None:
+        shape(self.targets, None, None)
+        n_targets, m = self.targets.shape
+        shape(self.cross, m, m)
+        shape(self.ones, m)
+        shape(self.target_totals, n_targets)
+        need(min(self.weight, self.squared_weight, self.n_rows) >= 0, "negative sums")
+        need(np.isfinite(self.weight + self.squared_weight), "sums without an end")
 
     @classmethod
     def empty(cls, m: int, n_targets: int) -> "NystromSums":
@@ -101,6 +112,34 @@ class NystromSums:
             self.n_rows + other.n_rows,
             self.counts and other.counts,
         )
+
+    def to_state(self) -> dict[str, Any]:
+        """Return what a file keeps: all but targets that no row has met, which may be most."""
+        met = (self.targets != 0.0).any(axis=1) | (self.target_totals != 0.0)
+        rows = np.flatnonzero(met)
+        return vars(self) | {
+            "rows": rows,
+            "n_targets": len(met),
+            "targets": self.targets[rows],
+            "target_totals": self.target_totals[rows],
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "NystromSums":
+        """Return the sums of a file, with arrays of their own: rows are added in place."""
+        state = dict(state)
+        rows, n_targets = state.pop("rows"), state.pop("n_targets")
+        met, totals = state["targets"], state["target_totals"]
+        shape(rows, None)
+        shape(met, len(rows), None)
+        shape(totals, len(rows))
+        inside = np.all((rows >= 0) & (rows < n_targets)) and np.all(rows[1:] > rows[:-1])
+        need(inside, "rows of sums")
+        m = met.shape[1]
+        require_memory(8.0 * n_targets * (m + 1), "the sums of this model", "load it elsewhere.")
+        state |= {"targets": np.zeros((n_targets, m)), "target_totals": np.zeros(n_targets)}
+        state["targets"][rows], state["target_totals"][rows] = met, totals
+        return cls(**state | {name: state[name].copy(order="K") for name in ("cross", "ones")})
 
     @property
     def n_effective(self) -> float:

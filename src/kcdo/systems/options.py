@@ -1,7 +1,7 @@
 """How to solve the input side: the options."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +119,11 @@ class Nystrom:
             raise InvalidInputError(
                 f"Nystrom: tolerance must be at least 0 and less than 1; got {self.tolerance}."
             )
+
+    def to_state(self) -> dict[str, Any]:
+        """Return what a file keeps: centres that were given as an array."""
+        given = isinstance(self.centers, tuple)
+        return vars(self) | ({"centers": np.array(self.centers)} if given else {})
 
     def n_centres(self, n: int) -> int:
         """Return the number of centres for N rows."""

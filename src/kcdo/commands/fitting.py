@@ -1,0 +1,95 @@
+"""From columns of a table to a fitted model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kcdo.commands.models import Model
+from kcdo.commands.naming import Bounds, Wanted
+from kcdo.errors import InvalidInputError
+from kcdo.estimators import ConditionalDensityOperator
+from kcdo.kernels import Automatic, Categorical, Kernel, Periodic, Product
+from kcdo.systems import Nystrom
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How to fit.
+
+    Attributes
+    ----------
+    selection : str or None
+        As the estimator takes it; None is its default.
+    centres : int or None
+        Number of Nyström centres.
+    seed : int
+        Of the random choices.
+    verbose : bool
+        Whether to show the progress.
+    """
+
+    selection: str | None
+    centres: int | None
+    seed: int
+    verbose: bool
+
+
+def fitted(frame: pd.DataFrame, wanted: Wanted, options: FitOptions) -> Model:
+    """Fit the targets of a table given its inputs."""
+    _check_bounds(frame, wanted.bounds)
+    X = frame[wanted.given]
+    targets = wanted.targets
+    Y = frame[targets[0] if len(targets) == 1 else targets]
+    chosen: dict[str, Any] = {"random_state": options.seed, "verbose": options.verbose}
+    if options.selection is not None:
+        chosen["selection"] = options.selection
+    if options.centres is not None:
+        chosen["solver"] = Nystrom(options.centres)
+    if wanted.bounds:
+        pairs = [wanted.bounds.get(name, (None, None)) for name in targets]
+        chosen["support"] = pairs[0] if len(pairs) == 1 else pairs
+    weights = frame[wanted.weights].to_numpy() if wanted.weights else None
+    estimator = ConditionalDensityOperator(_kernel(X, wanted), **chosen).fit(X, Y, weights)
+    return Model.of(estimator.set_params(verbose=False))  # it is saved, and will not be asked to
+
+
+def known_rows(model: Model, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows whose categories the model has seen."""
+    seen = np.ones(len(frame), dtype=bool)
+    for name, known in model.categories.items():
+        seen &= frame[name].isin(list(known)).to_numpy()
+    return frame[seen]
+
+
+def _check_bounds(frame: pd.DataFrame, bounds: dict[str, Bounds]) -> None:
+    for name, (lower, upper) in bounds.items():
+        values = frame[name]
+        beyond = values[(values < _number(lower, -np.inf)) | (values > _number(upper, np.inf))]
+        if len(beyond):
+            raise InvalidInputError(
+                f"--support: {len(beyond)} of {len(values)} values of {name!r} lie outside, such "
+                f"as {beyond.iloc[0]:g}: correct them, or widen the support."
+            )
+
+
+def _number(bound: float | None, otherwise: float) -> float:
+    return otherwise if bound is None else bound
+
+
+def _kernel(X: pd.DataFrame, wanted: Wanted) -> Any:
+    """Return a product over kinds of columns; None, the library's choice, if none is periodic."""
+    if not wanted.periods:
+        return None
+    parts: list[Kernel] = [Periodic(t).on(name) for name, t in wanted.periods.items()]
+    rest = X.drop(columns=list(wanted.periods))
+    categories = list(rest.select_dtypes("category").columns)
+    measured = [name for name in rest.columns if name not in categories]
+    if categories:
+        parts.append(Categorical().on(categories))
+    if measured:
+        parts.append(Automatic().on(measured))
+    return Product(tuple(parts)) if len(parts) > 1 else parts[0]

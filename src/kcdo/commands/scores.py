@@ -1,0 +1,49 @@
+"""Scores of a model on rows with known targets, and how they are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kcdo import metrics
+from kcdo.commands.console import listed
+from kcdo.commands.models import Model
+from kcdo.distributions import ConditionalDistribution
+
+_LEVELS = (0.5, 0.9, 0.95)
+
+
+def scores(model: Model, dist: ConditionalDistribution, Y: Any) -> dict[str, Any]:
+    """Return the scores; those of single outputs by the name of the target."""
+    singles = {model.targets[0]: (dist, Y)}
+    if not model.flat:
+        columns = np.asarray(Y).reshape(len(Y), -1).T
+        pairs = enumerate(zip(model.targets, columns, strict=True))
+        singles = {t: (dist.marginal(i), column) for i, (t, column) in pairs}
+    return {
+        "rows": len(Y),
+        "log_score": metrics.log_score(dist, Y),
+        "cde_loss": metrics.cde_loss(dist, Y),
+        "crps": {name: metrics.crps(*pair) for name, pair in singles.items()},
+        "coverage": {
+            name: {f"{level:g}": metrics.interval_coverage(*pair, level) for level in _LEVELS}
+            for name, pair in singles.items()
+        },
+    }
+
+
+def score_lines(found: dict[str, Any]) -> list[str]:
+    """Return lines that tell the scores, with their units."""
+    unit = f"per unit of {listed(found['crps'])}"
+    lines = [
+        f"log score  {found['log_score']:>9.4g}   mean log density, {unit}; higher is better",
+        f"CDE loss   {found['cde_loss']:>9.4g}   squared error of the density up to a constant, "
+        f"{unit}; lower is better",
+    ]
+    for name, value in found["crps"].items():
+        lines.append(f"CRPS       {value:>9.4g}   in units of {name}; lower is better")
+    for name, shares in found["coverage"].items():
+        inside = ", ".join(f"{share:.1%} (of {float(x):.0%})" for x, share in shares.items())
+        lines.append(f"coverage   {inside} of {name} inside its intervals")
+    return lines

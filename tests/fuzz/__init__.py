@@ -1,0 +1,1 @@
+"""Campaigns of random inputs: small ones run with the tests, large ones as scripts."""

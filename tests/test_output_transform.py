@@ -1,0 +1,181 @@
+"""output_transform="auto": transforms of one output, atoms, and rows that are smoothed."""
+
+import numpy as np
+import pytest
+
+import kcdo
+from kcdo.components import Atoms, Effort, Settings
+from kcdo.distributions import SpikesBatch
+from kcdo.fitting.local import LocalLearning, LocalLoss, Neighbourhoods
+from kcdo.fitting.smoothed import choose_metric, mixing_shares
+from kcdo.kernels import FeatureMap, FreeScales, Gaussian, Laplace, Matern, metric_coordinates
+from kcdo.rows import Rows
+from kcdo.systems import ExactRows, Finder, Groups
+from kcdo.transforms import normal_scores, standardised
+from tests.differences import assert_gradient
+
+M = kcdo.ConditionalDensityOperator
+
+
+def skewed(n=150, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.exp(X[:, 0] + 0.3 * rng.normal(size=n))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return M(output_transform="auto").fit(*skewed())
+
+
+def test_densities_integrate_to_one_and_agree_with_cdf_and_quantiles(model):
+    X, y = skewed(5, seed=1)
+    dist = model.conditional(X)
+    grid = np.linspace(0.0, 200.0, 400_001)
+    pdf = dist.pdf(grid)
+    np.testing.assert_allclose(np.trapezoid(pdf, grid, axis=1), 1.0, atol=5e-3)
+    levels = np.array([0.05, 0.5, 0.9])
+    quantiles = dist.quantile(levels)
+    each = np.array([dist[i].cdf(quantiles[i])[0] for i in range(5)])
+    np.testing.assert_allclose(each, np.tile(levels, (5, 1)), atol=1e-6)
+    assert np.all(np.isfinite(dist.logpdf_pairs(y)))
+
+
+def test_a_skewed_output_is_foretold_better_than_without(model):
+    X, y = skewed(400, seed=2)
+    plain = M().fit(*skewed())
+    assert model.score(X, y) > plain.score(X, y) - 0.02
+    assert model.report_.weights["smoothed"] >= 0.0
+
+
+def test_it_is_saved_refitted_and_asked_at_uncertain_inputs(model, tmp_path):
+    X, y = skewed()
+    model.save(tmp_path / "model.kcdo")
+    loaded = kcdo.load(tmp_path / "model.kcdo")
+    np.testing.assert_array_equal(loaded.predict(X[:4]), model.predict(X[:4]))
+    again = model.refit(X, y)
+    np.testing.assert_allclose(again.predict(X[:4]), model.predict(X[:4]), rtol=1e-6)
+    narrow = model.conditional(kcdo.GaussianInput(X[:2], 1e-12)).mean()
+    np.testing.assert_allclose(narrow, model.predict(X[:2]), rtol=1e-3)
+
+
+@pytest.mark.parametrize("discrete", [True, False])
+def test_atoms_keep_their_probability(discrete):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (240, 1))
+    zero = rng.uniform(size=240) < 0.5 + 0.4 * np.sign(X[:, 0])
+    y = np.where(zero, 0.0, rng.integers(1, 4, 240) if discrete else 1.0 + rng.gamma(2.0, size=240))
+    with pytest.warns(kcdo.DiscreteOutputWarning) if discrete else _nothing():
+        model = M(output_transform="auto").fit(X, y)
+    dist = model.conditional([[-0.5], [0.5]])
+    at_zero = np.diff(dist.cdf([-0.2, 0.2]), axis=1)[:, 0]
+    np.testing.assert_allclose(at_zero, [0.1, 0.9], atol=0.12)
+
+
+def _nothing():
+    import contextlib
+
+    return contextlib.nullcontext()
+
+
+def test_an_unknown_transform_is_refused():
+    with pytest.raises(kcdo.InvalidInputError, match="output_transform must be None"):
+        M(output_transform="log").fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+# --- local learning
+
+
+@pytest.mark.parametrize("template", [Matern(smoothness=0.5), Matern(), Gaussian(), Laplace()])
+def test_slopes_of_the_local_loss(template):
+    rng = np.random.default_rng(0)
+    X, targets = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
+    learning = LocalLearning(X, targets, np.arange(0, 60, 3), 12)
+    theta = learning.start(template) + 0.1
+    scales = FreeScales(template, 3)
+    near = Neighbourhoods.of(metric_coordinates(scales.kernel(theta[:-1]), X), learning.rows, 12)
+    loss = LocalLoss(scales, X, targets, near, learning.start(template)[:-1])
+    assert_gradient(loss, theta)
+
+
+def test_with_all_other_rows_as_neighbours_it_is_exact_leave_one_out():
+    rng = np.random.default_rng(1)
+    X, targets = rng.normal(size=(25, 2)), rng.normal(size=(25, 1))
+    learning = LocalLearning(X, targets, np.arange(25), 24)
+    choice = learning.search(Gaussian(), learning.start(Gaussian()), [3])
+    system = ExactRows(choice.kernel(2), Groups.of(X)).factor(choice.noise / 25)
+    kept, errors = system.one_minus_leverage(), targets - system.held_out(targets)
+    v = choice.noise / kept
+    expected = 0.5 * np.log(np.mean(errors[:, 0] ** 2 / v)) + 0.5 * np.mean(np.log(v))
+    assert learning.loss(choice) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_column_that_says_nothing_gets_a_long_scale():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(200, 2))
+    rows = Rows(X, np.sin(2 * X[:, :1]) + 0.1 * rng.normal(size=(200, 1)), np.ones(200))
+    metric = choose_metric(
+        rows, Settings(effort=Effort(local_judged=(60, 80))), families=[Matern()]
+    )
+    scales = np.array(metric.kernel.scale)[:2]
+    assert scales[1] > 3.0 * scales[0]
+
+
+# --- pieces
+
+
+def test_coinciding_points_are_no_neighbours():
+    points = np.repeat(np.arange(5.0), 3)[:, None]
+    found = Finder(points).nearest_distinct(np.array([0, 7]), 3)
+    assert not np.any(points[found[0]] == 0.0)
+    assert not np.any(points[found[1]] == points[7])
+
+
+def test_normal_scores_are_normal_and_invertible():
+    y = np.exp(2 * np.random.default_rng(4).normal(size=500))
+    table = normal_scores(y)
+    scores = table.forward(y)
+    assert abs(scores.mean()) < 0.1
+    assert 0.85 < scores.std() < 1.1
+    np.testing.assert_allclose(table.inverse(scores), y, rtol=1e-9)
+    np.testing.assert_allclose(standardised(y).forward(y).std(), 1.0)
+
+
+def test_features_have_unit_spread_and_constant_columns_none():
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.normal(size=300), np.exp(2 * rng.normal(size=300)), np.ones(300)])
+    features = FeatureMap.of(X, scores=True)(X)
+    assert features.shape == (300, 4)
+    np.testing.assert_allclose(features.std(axis=0), 1.0, atol=0.05)
+
+
+def test_which_values_are_atoms():
+    rng = np.random.default_rng(6)
+    assert Atoms.of(rng.normal(size=200)) is None
+    capped = np.minimum(rng.normal(size=400), 1.0)
+    np.testing.assert_array_equal(Atoms.of(capped).places, [1.0])
+    counts = Atoms.of(rng.integers(0, 4, 100).astype(float))
+    assert counts.every_value
+    assert counts.width == pytest.approx(0.1)
+
+
+def test_spikes_agree_with_themselves():
+    rng = np.random.default_rng(7)
+    spikes = SpikesBatch(np.array([0.0, 1.0, 3.0]), 0.2, rng.dirichlet(np.ones(3), 4))
+    grid = np.linspace(-1.0, 4.0, 100_001)
+    pdf = spikes.pdf(grid[:, None])
+    np.testing.assert_allclose(np.trapezoid(pdf, grid, axis=1), 1.0, atol=1e-3)
+    mean, variance = spikes.moments()
+    np.testing.assert_allclose(mean[:, 0], np.trapezoid(pdf * grid, grid, axis=1), atol=1e-2)
+    levels = np.array([0.1, 0.6, 0.95])
+    quantiles = spikes.quantile(levels)
+    np.testing.assert_allclose(spikes.cdf_each(quantiles), np.tile(levels, (4, 1)), atol=1e-9)
+    draws = spikes.sample(rng.uniform(size=(4, 20_000, 2)))
+    np.testing.assert_allclose(draws.mean(axis=1), mean, atol=0.05)
+    assert spikes.take([0]).joined([spikes.take([1])]).probabilities.shape == (2, 3)
+    assert np.all(variance > 0)
+
+
+def test_shares_find_the_component_that_made_the_rows():
+    table = np.column_stack([np.full(50, 2.0), np.full(50, 0.5)])
+    assert mixing_shares(table, np.ones(50))[0] > 0.99

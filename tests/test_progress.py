@@ -1,0 +1,140 @@
+"""Progress: a line that changes on a terminal, one line per long stage elsewhere."""
+
+import contextlib
+import io
+import os
+import re
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+import kcdo
+from kcdo import progress
+from kcdo.commands.console import Console, size_text
+from kcdo.commands.models import load_model
+from kcdo.progress import Progress, duration
+from tests.command_line import kcdo as kcdo_command
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def on_terminal(monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    return screen
+
+
+def test_a_terminal_is_told_every_five_per_cent_once(monkeypatch):
+    terminal = on_terminal(monkeypatch)
+    told = Progress(verbose=True)
+    for name in ("first", "second"):
+        with told.stage(name):
+            for done in range(1, 201):
+                told.update(done, 200)
+    text = terminal.getvalue()
+    assert text.count("first: ") == text.count("second: ") == 22  # 0, 5, ..., 100 and the time
+    assert text.count("\n") == 2
+
+
+def test_a_terminal_is_told_the_time_that_is_left(monkeypatch):
+    terminal = on_terminal(monkeypatch)
+    clock = iter([0.0, 30.0, 90.0, 120.0])
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: next(clock))
+    told = Progress(verbose=True)
+    with told.stage("Cholesky"):
+        told.update(0.01, 4)  # too early to tell
+        told.update(1, 4)
+        told.update(3, 4)
+    lines = [line.strip() for line in terminal.getvalue().split("\r")[1:]]
+    assert lines == [
+        "kcdo  Cholesky ...",
+        "kcdo  Cholesky: 0 %",
+        "kcdo  Cholesky: 25 %, 90 s left",
+        "kcdo  Cholesky: 75 %, 30 s left",
+        "kcdo  Cholesky: 2 min",
+    ]
+
+
+def test_elsewhere_a_long_stage_has_one_line_and_a_short_one_none(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_LONG", 0.02)
+    told = Progress(verbose=True)
+    with told.stage("short"):
+        told.update(1, 2)
+    with told.stage("long"), told.stage("a part of it"):
+        time.sleep(0.3)
+        assert capsys.readouterr().err == "kcdo  long ..."
+    assert re.fullmatch(r" 0\.\d s\n", capsys.readouterr().err)
+
+
+def test_an_error_ends_the_line(monkeypatch):
+    terminal = on_terminal(monkeypatch)
+    with pytest.raises(ValueError, match="no"), Progress(verbose=True).stage("work"):
+        raise ValueError("no")
+    assert re.fullmatch(r"\rkcdo  work \.\.\. +\rkcdo  work: 0\.\d s +\n", terminal.getvalue())
+
+
+def test_silence(capsys):
+    told = Progress()
+    with told.stage("nothing"):
+        told.update(1, 2)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_fit_names_its_stages_on_a_terminal(monkeypatch, rng):
+    terminal = on_terminal(monkeypatch)
+    X = rng.normal(size=(30, 1))
+    kcdo.ConditionalDensityOperator(selection="heuristic", verbose=True).fit(X, X[:, 0])
+    assert "distinct inputs" in terminal.getvalue()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="terminals of Unix")
+def test_the_command_names_the_stages_of_a_fit_on_a_terminal(tmp_path, rng):
+    data = tmp_path / "data.csv"
+    pd.DataFrame(rng.normal(size=(60, 2)), columns=["x", "y"]).to_csv(data, index=False)
+    command = ["fit", data, "--target", "y", "--selection", "heuristic", "-o"]
+    shown = []
+    for more in ([tmp_path / "m.kcdo"], [tmp_path / "m.kcdo", "--quiet"]):
+        terminal, end = os.openpty()
+        result = kcdo_command(*command, *more, stderr=end)
+        os.close(end)
+        assert result.returncode == 0
+        with contextlib.suppress(OSError):  # of Linux, where the other end is closed
+            shown.append(os.read(terminal, 1 << 16).decode())
+        os.close(terminal)
+    assert "distinct inputs: 0." in shown[0]
+    assert shown[1:] in ([], [""])
+    assert "kB)" in kcdo_command(*command, tmp_path / "m.kcdo").stdout  # the size of the model
+    assert not load_model(tmp_path / "m.kcdo").estimator.verbose
+
+
+def test_commands_say_what_takes_long_without_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_LONG", 0.02)
+    for quiet, said in ((False, "kcdo  Reading data.csv ... 0."), (True, "")):
+        with Console(quiet=quiet).progress("Reading data.csv", 10) as show:
+            show(5)
+            time.sleep(0.3)
+        assert capsys.readouterr().err.startswith(said)
+        assert said or not capsys.readouterr().err
+
+
+def test_times_and_sizes_have_units_that_suit():
+    assert [duration(s) for s in (0.04, 9.96, 99, 101, 5399, 5401)] == [
+        "0.0 s",
+        "10.0 s",
+        "99 s",
+        "2 min",
+        "90 min",
+        "1.5 h",
+    ]
+    assert [size_text(n) for n in (0, 9999, 10_000, 999_999, 1_000_000)] == [
+        "0.0 kB",
+        "10.0 kB",
+        "10 kB",
+        "1000 kB",
+        "1.0 MB",
+    ]
