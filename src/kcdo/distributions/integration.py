@@ -147,7 +147,7 @@ class _Pieces:
 
     def mean_size(self, values: Array, n_rows: int) -> Array:
         """Return E |g| of each line and column, (R, k)."""
-        sizes = self.mass[:, None] * np.abs(values[:, :ORDER]).mean(axis=1)
+        sizes = self.mass[:, None] * np.abs(values).mean(axis=1)
         out = np.zeros((n_rows, values.shape[2]))
         np.add.at(out, self.row, sizes)
         return np.maximum(out, np.finfo(float).tiny)
