@@ -15,6 +15,7 @@ from kcdo.transforms import Transform
 
 _MIDDLE = np.array([0.25, 0.75])
 _MOST = np.array([1e-3, 1.0 - 1e-3])
+_FELT = 1e-3
 _NARROWEST = 1e-300
 
 
@@ -104,8 +105,8 @@ class TransformedBatch(Batch):
             inner = batch.inner
             edges = with_edges(inner.pieces(), self.transform.kinks())
             masses = np.abs(np.diff(inner.cdf_each(edges[:, :, None]), axis=1))
-            width = np.maximum(np.diff(batch.quantile(_MIDDLE)[:, :, 0], axis=1), _NARROWEST)
-            split = split_for(lambda t: self.transform.inverse(t[:, None]), edges, masses, width)
+            inverse = self.transform.inverse
+            split = split_for(lambda t: inverse(t[:, None]), edges, masses, batch._widths())
             t, weights = between(split)
             masses = weights * inner.pdf_each(t[:, :, None])
             masses /= masses.sum(axis=1, keepdims=True)
@@ -115,6 +116,14 @@ class TransformedBatch(Batch):
 
         both = self._in_blocks(of_block)
         return both[:, :1], both[:, 1:, None]
+
+    def _widths(self) -> Array:
+        """Return what errors of moments are seen relative to, (Q, 1).
+
+        Where all but a few draws lie on a bound, the few decide: they are not lost in the middle.
+        """
+        middle, most = (np.diff(self.quantile(q)[:, :, 0], axis=1) for q in (_MIDDLE, _MOST))
+        return np.maximum(np.maximum(middle, _FELT * most), _NARROWEST)
 
     def quantile(self, levels: Array) -> Array:
         """Quantiles of each marginal, mapped."""
