@@ -159,7 +159,8 @@ class InputEncoder:
                 raise InvalidInputError(f"Input X contains NaN in categorical column {name}.")
             codes = self.categories.setdefault(place, {})
             if learn:
-                codes |= {v: len(codes) + i for i, v in enumerate(_new(values, codes))}
+                new = sorted(_new(values, codes), key=_in_order)
+                codes |= {v: len(codes) + i for i, v in enumerate(new)}
             unknown = _new(values, codes)
             if unknown:
                 raise InvalidInputError(
@@ -346,6 +347,12 @@ def _has_dtype(values: Any) -> bool:
 def _new(values: list[Any], known: dict[Hashable, int]) -> list[Any]:
     """Return the values that are not known yet, each once, in order."""
     return [v for v in dict.fromkeys(values) if v not in known]
+
+
+def _in_order(value: Any) -> tuple[str, float, str]:
+    """Return what categories are sorted by: their codes do not depend on the order of rows."""
+    number = float(value) if isinstance(value, int | float | np.number) else 0.0
+    return type(value).__name__, number, str(value)
 
 
 def is_missing(value: Any) -> bool:
