@@ -2,13 +2,14 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from kcdo.arrays import Array
 from kcdo.components import Combination
 from kcdo.distributions import Batch
+from kcdo.fitting.search import minimise
 
 _ROWS_AT_A_TIME = 128
+_STEPS = 500
 
 
 def combined_weights(
@@ -43,6 +44,9 @@ def _least_loss(
 ) -> Array:
     """Return the weights of least loss; the free ones are a softmax of the search's vector."""
     left = 1.0 - given.sum()
+    # the unit of the outputs, a constant of the loss, would end the search elsewhere
+    table = table / np.maximum(table.max(axis=1, keepdims=True), np.finfo(float).tiny)
+    crps = None if crps is None else crps / max(np.trace(crps), np.finfo(float).tiny)
 
     def weights_of(logits: Array) -> Array:
         weights = given.copy()
@@ -63,8 +67,7 @@ def _least_loss(
         return value, part * slope[free] - part * (part @ slope[free]) / max(left, 1e-300)
 
     start = np.zeros(int(free.sum()))
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(-30.0, 30.0)] * len(start))
-    return weights_of(found.x)
+    return weights_of(minimise(loss, start, [(-30.0, 30.0)] * len(start), _STEPS)[0])
 
 
 def _pairwise_crps(batches: list[Batch], y: Array, share: Array) -> Array:
