@@ -55,17 +55,17 @@ def test_what_cannot_be_computed_with_is_refused(kind, x, y, message):
 
 
 def test_joint_densities_have_a_range_of_their_own():
-    with pytest.raises(InvalidInputError, match="outputs together vary by 1e-.*: joint densities"):
+    with pytest.raises(InvalidInputError, match=r"outputs together vary by 1e-.*: joint densities"):
         M(selection="heuristic").fit(X, Y * 1e-100)
 
 
 def test_further_rows_and_uncertain_inputs_have_the_same_range():
     model = M(selection="heuristic").partial_fit(X, Y[:, 0])
-    with pytest.raises(InvalidInputError, match="column 1 of X reaches 2e[+]170"):
+    with pytest.raises(InvalidInputError, match=r"column 1 of X reaches 2e[+]170"):
         model.partial_fit([[0.0, 2e170]], [0.0])
     model.partial_fit(X[:1], Y[:1, 0])  # one row has no spread, and needs none
     for inputs in (kcdo.GaussianInput([[0.0, 1e170]], 1.0), kcdo.SampleInput([[[0.0, 1e170]]])):
-        with pytest.raises(InvalidInputError, match="column 1 of X reaches 1e[+]170"):
+        with pytest.raises(InvalidInputError, match=r"column 1 of X reaches 1e[+]170"):
             model.conditional(inputs)
 
 

@@ -1,4 +1,4 @@
-"""The order of the rows is nobody's business: permuted rows give the same model, to the last digit."""
+"""Permuted rows give the same model, to the last digit."""
 
 import numpy as np
 import pandas as pd

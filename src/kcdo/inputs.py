@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 
-
 _KERNEL_POINTS, _MIXTURE_POINTS = 1024, 256
 
 
