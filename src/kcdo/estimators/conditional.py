@@ -224,6 +224,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             chunk = self._encode_more(X, y, sample_weight)
             plan, before = self._plan, self.sums_
             warn_outside(plan.output.measure, chunk[1])
+            plan.warn_far(chunk[0])
         else:
             if hasattr(self, "_operator"):
                 warnings.warn(
