@@ -83,7 +83,8 @@ def _fit_mixture(problem: Problem) -> InnerFit:
         located = _located(problem, means[-1:] if problem.metrics else means)
     with stage("plain density"):
         rival = _rival(problem, located)
-        plain = choose_plain(problem, means, residual_sds(means[0], problem), rival)
+        starts = means[:1] if problem.metrics else means
+        plain = choose_plain(problem, starts, residual_sds(means[0], problem), rival)
     chosen = [plain_component(plain), *located]
     if problem.metrics and wants("smoothed"):
         with stage("smoothed rows"):
