@@ -120,6 +120,7 @@ def test_info_makes_no_model(folder, monkeypatch, capsys):
     told = succeed_here("info", folder / "model.kcdo", capsys=capsys)
     for part in (
         "road    categories: lane, ramp",
+        " unpacked",
         f"fitted to 96 rows of {folder / 'data.csv'}",
         "calibrated on 96 rows (split): predict --conformal",
         "kept back 48 rows (20.0%): 20% at random, seed 0",

@@ -102,6 +102,26 @@ def test_outputs_that_repeat_are_ordered_by_crps(rng):
     assert found.results[0].name == "a"
 
 
+def test_impossible_rows_cost_a_method_everything(rows):
+    """An infinite log score loses to any finite one; two of them are compared by nothing."""
+    x, y = rows
+    narrow = x.copy()
+    narrow[0] += 1e200
+    other = x.copy()
+    other[1] += 1e200
+    methods = {"truth": Normal(x, 0.5), "a": Normal(narrow, 0.5), "b": Normal(other, 0.5)}
+    with np.errstate(over="ignore"):
+        found = compare(methods, y, folds_of(400, 2))
+    truth, first, second = found.results
+    assert truth.name == "truth"
+    assert found.verdict().startswith("Take truth: it is surely better")
+    assert found.difference(truth, first).mean == np.inf
+    assert found.difference(first, truth).mean == -np.inf
+    assert found.difference(first, second).words == "perhaps"
+    lines = told.table_lines(found)
+    assert "infinitely" in lines[2]
+
+
 def test_words_for_chance():
     words = [Difference(mean, 1.0).words for mean in (0.5, 2.3, 3.0, -3.0, np.inf)]
     assert words == ["perhaps", "probably", "surely", "surely", "surely"]

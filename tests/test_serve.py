@@ -185,6 +185,7 @@ REFUSED = [
     ("/predict", {"rows": [ROW], "stats": "mean"}, 400, '"stats" must be a list'),
     ("/predict", {"rows": [ROW], "stats": ["logpdf"]}, 400, "has no column 'speed'"),
     ("/predict", {"rows": [ROW], "conformal": 1.5}, 400, "between 0 and 1"),
+    ("/predict", {"rows": [ROW], "stats": ["mean"] * 101}, 413, "at most 100 stats"),
     ("/predict", {"rows": [ROW] * 501}, 413, "501 rows are too many"),
     ("/predict", {"rows": [ROW] * 3000}, 413, "longer than 50000 bytes"),
     ("/density", {}, 400, '"at" must be an object'),

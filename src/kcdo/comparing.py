@@ -92,7 +92,7 @@ class Comparison:
         else:
             with np.errstate(invalid="ignore"):  # of two infinite scores
                 values = first.log_scores - second.log_scores
-        return _difference(np.nan_to_num(values, nan=0.0, posinf=np.inf), self.groups)
+        return _difference(np.where(np.isnan(values), 0.0, values), self.groups)
 
     def verdict(self) -> str:
         """Return which method to take, and how sure that is."""
@@ -207,7 +207,10 @@ def _crps(values: Array, y: Array) -> Array:
 
 
 def _difference(values: Array, groups: Array | None) -> Difference:
-    mean = float(values.mean())
+    with np.errstate(invalid="ignore"):  # infinitely better in one row, worse in another
+        mean = float(values.mean())
+    if np.isnan(mean):
+        return Difference(0.0, float("inf"))
     if not np.isfinite(mean):
         return Difference(mean, 0.0)
     n = len(values)

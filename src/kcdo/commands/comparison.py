@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -91,7 +92,9 @@ class Problem:
         make, y, gap = RIVALS[name][0], self.y, self.gap
 
         def fit(rows: Any, fold: int) -> Any:
-            model = make(seed=fold, gap=gap).fit(X[rows], y[rows])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of others, about their own affairs
+                model = make(seed=fold, gap=gap).fit(X[rows], y[rows])
             return _Conditioned(lambda held_out: model.conditional(X[held_out]))
 
         return fit

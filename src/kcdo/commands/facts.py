@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kcdo.commands.console import counted, listed
+from kcdo.commands.console import counted, listed, size_text
 from kcdo.commands.reading import named_file
 from kcdo.commands.scores import score_lines
 from kcdo.errors import ModelFileError
@@ -83,6 +83,10 @@ class Facts:
         """Return lines that tell which rows were fitted, and which were kept back."""
         seen, calibration = self.told["training"], self.told.get("calibration")
         lines = []
+        if "size" in self.told:
+            size = self.told["size"]
+            packed, whole = size_text(size["file"]), size_text(size["unpacked"])
+            lines.append(f"file of {packed}, {whole} unpacked")
         if seen is not None:
             lines.append(f"fitted to {counted(seen['n_rows'], 'row')} of {listed(seen['files'])}")
         if calibration is not None:

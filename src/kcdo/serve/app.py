@@ -26,7 +26,15 @@ from kcdo.commands.console import json_line
 from kcdo.commands.models import Model
 from kcdo.commands.naming import names
 from kcdo.errors import KcdoError
-from kcdo.serve.asking import STATS, answers_of, as_object, density, rows_of, sample
+from kcdo.serve.asking import (
+    STATS,
+    answers_of,
+    as_object,
+    asked_answers,
+    density,
+    rows_of,
+    sample,
+)
 from kcdo.serve.description import model_facts, openapi
 from kcdo.serve.limits import Deadline, Limits, RequestError
 from kcdo.serve.tables import PART, TABLES, answered
@@ -147,7 +155,7 @@ class _Server:
             body = await self._body(request)
             stats = names(request.query_params.get("stats")) or STATS
             levels = names(request.query_params.get("conformal"))
-            answers = Answers(self._model, stats, True, levels)
+            answers = asked_answers(self._model, stats, levels)
 
             def table() -> bytes:
                 work = self._parted(answers, deadline)

@@ -22,6 +22,7 @@ from kcdo.serve.limits import Limits, RequestError
 
 STATS = ["mean", "sd", "q05", "q50", "q95"]
 _QUANTILES = ["q05", "q25", "q50", "q75", "q95"]
+_MOST_COLUMNS = 100
 _GRIDS = {1: (200, 5000), 2: (50, 400)}  # values of each target: by default, at most
 
 
@@ -63,7 +64,14 @@ def answers_of(body: dict[str, Any], model: Model) -> Answers:
     levels = levels if isinstance(levels, list) else [levels]
     if not isinstance(stats, list) or not all(isinstance(stat, str) for stat in stats):
         raise InvalidInputError('"stats" must be a list of texts, such as ["mean", "q95"].')
-    return Answers(model, stats, True, [str(level) for level in levels])
+    return asked_answers(model, stats, [str(level) for level in levels])
+
+
+def asked_answers(model: Model, stats: list[str], levels: list[str]) -> Answers:
+    """Return what to say about each row; rows with missing values get nothing."""
+    if len(stats) + len(levels) > _MOST_COLUMNS:
+        raise RequestError(413, f"ask for at most {_MOST_COLUMNS} stats and levels at a time.")
+    return Answers(model, stats, True, levels)
 
 
 def query_of(body: dict[str, Any], model: Model) -> Query:
