@@ -122,9 +122,9 @@ class StreamPlan:
         far = np.sum(near < _FAR * self.kernel.diag(some)) / max(len(some), 1)
         if far > _FEW_FAR:
             warnings.warn(
-                f"about {100 * far:.0f} % of these inputs are far from all centres, which the first "
-                "call of partial_fit chose: what the model says there does not follow the rows. "
-                "Begin with rows from everywhere.",
+                f"about {100 * far:.0f} % of these inputs are far from all centres, which the "
+                "first call of partial_fit chose: what the model says there does not follow the "
+                "rows. Begin with rows from everywhere.",
                 SupportWarning,
                 stacklevel=3,
             )
