@@ -12,6 +12,7 @@ from kcdo.arrays import Array
 from kcdo.consistency import need, shape
 from kcdo.distributions import POSITIVITY
 from kcdo.errors import InvalidInputError, InvalidTypeError
+from kcdo.estimators.columns import told_columns
 from kcdo.estimators.display import ReportHtml
 from kcdo.estimators.nested import NestedOptions
 from kcdo.frames import Labels, target_names
@@ -71,6 +72,9 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         """Values of each categorical input, by the position of its column."""
         check_is_fitted(self)
         return {column: tuple(known) for column, known in self._encoder.categories.items()}
+
+    def _told(self) -> dict[str, Any]:
+        return told_columns(self)
 
     def _encode(
         self, X: Any, Y: Any, sample_weight: Any, *, least: int = 2
