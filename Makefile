@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint typecheck bench docs clean
+.PHONY: help demo test fuzz campaign lint typecheck bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -16,6 +16,17 @@ demo: $(VENV)/.installed-cli,plots ## fit the Gaussian donut and draw it
 
 test: $(VENV)/.installed-test ## run the tests and doctests with coverage
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --cov
+
+MINUTES ?= 10
+SEED ?= 0
+
+fuzz: $(VENV)/.installed-test ## random problems against what must hold of a fit: MINUTES=10 SEED=0
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.campaign --minutes $(MINUTES) --seed $(SEED)
+
+campaign: fuzz ## fuzz, changed model files, kills, long lives and designs: hours, see docs/reliability.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.model_files --count 5000
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.lives
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.designs --seeds 5
 
 lint: $(VENV)/.installed-lint ## check style and formatting
 	$(BIN)/ruff check .

@@ -145,7 +145,7 @@ EVERY = {
     for d, kinds in ((1, LINES), (2, PLANES), (3, SPACES))
     for name, batch in kinds.items()
 }
-UNBOUNDED = {"above with a tail"}  # densities that are infinite at a bound
+STEEP = {"above with a tail"}  # beside a bound, too much so for plain quadrature
 
 
 class Known:

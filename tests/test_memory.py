@@ -29,6 +29,21 @@ def test_memory_left_to_a_container(monkeypatch):
     assert available_memory() == 3000
 
 
+def test_memory_left_by_ulimit(monkeypatch):
+    limits = pytest.importorskip("resource")
+    page = limits.getpagesize()
+    files = {"meminfo": "MemAvailable: 99999999 kB\n", "statm": "3 2 1\n", "memory.max": "max"}
+    monkeypatch.setattr(Path, "read_text", lambda self: files[self.name])
+    monkeypatch.setattr(limits, "getrlimit", lambda kind: (10 * page, -1))
+    assert available_memory() == 7 * page
+    files["statm"] = "none"
+    assert available_memory() == 10 * page
+    monkeypatch.setattr(limits, "getrlimit", lambda kind: (limits.RLIM_INFINITY, -1))
+    assert available_memory() == 99999999 * 1024
+    monkeypatch.setattr("kcdo.memory.resource", None)
+    assert available_memory() == 99999999 * 1024
+
+
 @pytest.mark.parametrize("text", [None, "MemTotal: 9 kB\n"])
 def test_memory_as_other_systems_say(monkeypatch, text):
     meminfo(monkeypatch, text)

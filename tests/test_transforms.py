@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from kcdo.errors import InvalidInputError
 from kcdo.transforms import Above, Below, Between, Columns, Identity
@@ -42,9 +43,45 @@ def test_far_from_its_bound_a_map_is_the_identity():
 
 def test_next_to_its_bound_nothing_cancels():
     tiny = np.array([1e-300, 1e-30, 1e-9])
-    np.testing.assert_allclose(Above(0.0, 2.0).forward(tiny), 2 * np.log(tiny / 2), rtol=1e-9)
-    np.testing.assert_allclose(Above(0.0, 2.0).log_derivative(tiny), np.log(2 / tiny), rtol=1e-9)
-    np.testing.assert_allclose(Above(0.0, 2.0).inverse(2 * np.log(tiny / 2)), tiny, rtol=1e-9)
+    hair = 2e-3  # scales
+    wanted = 2.0 * np.log(np.expm1(1e-3)) - 2.001 * (hair / tiny - 1.0)
+    np.testing.assert_allclose(Above(0.0, 2.0).forward(tiny), wanted, rtol=1e-6)
+    np.testing.assert_allclose(Above(0.0, 2.0).inverse(wanted), tiny, rtol=1e-6)
+    np.testing.assert_allclose(
+        Above(0.0, 2.0).log_derivative(tiny), np.log(2.001 * hair) - 2 * np.log(tiny), rtol=1e-6
+    )
+    just_beyond = np.array([2.1e-3, 0.01])
+    np.testing.assert_allclose(
+        Above(0.0, 2.0).forward(just_beyond), 2 * np.log(np.expm1(just_beyond / 2)), rtol=1e-12
+    )
+
+
+NEAR = np.concatenate([-np.logspace(5, -3, 60), np.logspace(-3, 5, 60)])[:, None]
+
+
+@pytest.mark.parametrize("transform", MAPS[1:], ids=repr)
+def test_maps_are_smooth_up_to_the_bounds(transform):
+    y = transform.inverse(NEAR)
+    assert np.all(np.diff(y[:, 0]) >= 0)
+    inside = transform.inside(y)[:, 0] & (np.abs(NEAR[:, 0]) < 3e3)
+    again = transform.forward(y[inside])
+    np.testing.assert_allclose(again, NEAR[inside], rtol=1e-6, atol=1e-9)
+    slope = transform.log_derivative(y[inside])
+    np.testing.assert_allclose(slope, transform.log_slope(NEAR[inside]), rtol=1e-6, atol=1e-6)
+    step = 1e-4
+    for kink in transform.kinks():
+        left, right = (transform.log_slope(np.array([kink + sign * step])) for sign in (-1, 1))
+        assert left == pytest.approx(right, abs=20 * step)
+        ends = transform.inverse(np.array([kink - step, kink, kink + step]))
+        assert np.diff(ends, 2)[0] == pytest.approx(0.0, abs=1e-3 * np.diff(ends)[0])
+
+
+@pytest.mark.parametrize("transform", MAPS[1:], ids=repr)
+def test_heavy_tails_vanish_at_a_bound(transform):
+    t = np.array([[-1e2], [-1e4], [-1e6], [1e2], [1e4], [1e6]])
+    logs = stats.t(3).logpdf(t) + transform.log_slope(t)
+    for outward in (logs[:3, 0], logs[3:, 0]):
+        assert np.all(np.diff(outward) < 0)
 
 
 @pytest.mark.parametrize(

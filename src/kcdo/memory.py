@@ -2,15 +2,22 @@
 
 import os
 from pathlib import Path
+from types import ModuleType
 
 from kcdo.errors import NotEnoughMemoryError
+
+resource: ModuleType | None
+try:
+    import resource
+except ImportError:  # Windows has no such limits
+    resource = None
 
 _GIB = 1 << 30
 
 
 def available_memory() -> int:
     """Return the bytes that can be allocated without swapping, as the system sees it."""
-    limit = _container_limit()
+    limit = min(_container_limit(), _process_limit())
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -32,6 +39,20 @@ def _container_limit() -> int:
         return int(most) - int(used)
     except (OSError, ValueError):  # no such group, or "max": no limit
         return 1 << 62
+
+
+def _process_limit() -> int:
+    """Return what ``ulimit -v`` leaves to this process; a huge number where there is none."""
+    if resource is None:
+        return 1 << 62
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if most == resource.RLIM_INFINITY:
+        return 1 << 62
+    try:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except (OSError, ValueError, IndexError):
+        used = 0
+    return max(most - used, 0)
 
 
 def require_memory(needed: float, what: str, instead: str) -> None:

@@ -77,6 +77,16 @@ class _BlasLimits:
         self._asked: list[int] = []
         self._outer: Any = None
 
+    def after_fork(self) -> None:
+        """Begin anew in a forked process, whose only thread asked for nothing: others did.
+
+        One of them may have held the lock, and is not there to let it go.
+        """
+        self._lock = threading.Lock()
+        if self._asked:
+            self._asked = []
+            self._outer.restore_original_limits()
+
     def enter(self, limit: int) -> None:
         with self._lock:
             outer = self._outer if self._asked else _blas().limit(limits=None)  # the present state
@@ -94,6 +104,16 @@ class _BlasLimits:
 
 
 _limits = _BlasLimits()
+
+
+def _after_fork() -> None:
+    global _sharing
+    _sharing = threading.RLock()
+    _limits.after_fork()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @contextmanager

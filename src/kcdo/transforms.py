@@ -16,6 +16,7 @@ from scipy.special import expit, ndtr, ndtri
 from kcdo.arrays import Array
 from kcdo.consistency import need
 from kcdo.errors import InvalidInputError
+from kcdo.near_bounds import Hair
 
 
 class Transform(ABC):
@@ -108,19 +109,23 @@ class Above(Transform):
 
     def forward(self, y: Array) -> Array:
         """Return s log(expm1(u)), u = (y - lower)/s, as s (u + log(1 - e⁻ᵘ))."""
-        return self.scale * _inverse_softplus((y - self.lower) / self.scale)
+        return self.scale * _from_distance((y - self.lower) / self.scale)
 
     def inverse(self, t: Array) -> Array:
         """Return lower + s log(1 + exp(t/s))."""
-        return self.lower + self.scale * np.logaddexp(0.0, t / self.scale)
+        return self.lower + self.scale * _to_distance(t / self.scale)
 
     def log_derivative(self, y: Array) -> Array:
         """Return -log(1 - exp(-(y - lower)/s))."""
-        return -np.log(-np.expm1(-(y - self.lower) / self.scale))
+        return _log_derivative((y - self.lower) / self.scale)
 
     def log_slope(self, t: Array) -> Array:
         """Return log(1 + exp(-t/s))."""
-        return np.logaddexp(0.0, -t / self.scale)
+        return _log_slope(t / self.scale)
+
+    def kinks(self) -> Array:
+        """Return T where the hair beside the bound begins."""
+        return np.array([self.scale * _HAIR.level])
 
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on the bound moved inside."""
@@ -147,19 +152,23 @@ class Below(Transform):
 
     def forward(self, y: Array) -> Array:
         """Return -s log(expm1((upper - y)/s))."""
-        return -self.scale * _inverse_softplus((self.upper - y) / self.scale)
+        return -self.scale * _from_distance((self.upper - y) / self.scale)
 
     def inverse(self, t: Array) -> Array:
         """Return upper - s log(1 + exp(-t/s))."""
-        return self.upper - self.scale * np.logaddexp(0.0, -t / self.scale)
+        return self.upper - self.scale * _to_distance(-t / self.scale)
 
     def log_derivative(self, y: Array) -> Array:
         """Return -log(1 - exp(-(upper - y)/s))."""
-        return -np.log(-np.expm1(-(self.upper - y) / self.scale))
+        return _log_derivative((self.upper - y) / self.scale)
 
     def log_slope(self, t: Array) -> Array:
         """Return log(1 + exp(t/s))."""
-        return np.logaddexp(0.0, t / self.scale)
+        return _log_slope(-t / self.scale)
+
+    def kinks(self) -> Array:
+        """Return T where the hair beside the bound begins."""
+        return np.array([-self.scale * _HAIR.level])
 
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on the bound moved inside."""
@@ -189,21 +198,50 @@ class Between(Transform):
 
     def forward(self, y: Array) -> Array:
         """Return log(y - lower) - log(upper - y)."""
+        below, above = self._shares(y)
         with np.errstate(divide="ignore"):
-            return np.log(np.maximum(y - self.lower, 0.0)) - np.log(np.maximum(self.upper - y, 0.0))
+            middle = np.log(np.maximum(below, 0.0)) - np.log(np.maximum(above, 0.0))
+        low, high = _SHARE_HAIR.forward(below), -_SHARE_HAIR.forward(above)
+        return np.where(
+            below < _SHARE_HAIR.start, low, np.where(above < _SHARE_HAIR.start, high, middle)
+        )
 
     def inverse(self, t: Array) -> Array:
         """Return lower + (upper - lower)/(1 + exp(-t))."""
-        return self.lower + (self.upper - self.lower) * expit(t)
+        width, far = self.upper - self.lower, -_SHARE_HAIR.level
+        low = self.lower + width * _SHARE_HAIR.inverse(t)
+        high = self.upper - width * _SHARE_HAIR.inverse(-t)
+        middle = self.lower + width * expit(t)
+        return np.where(t < -far, low, np.where(t > far, high, middle))
 
     def log_derivative(self, y: Array) -> Array:
         """Return log of (upper - lower)/((y - lower)(upper - y))."""
-        width = np.log(self.upper - self.lower)
-        return width - np.log(y - self.lower) - np.log(self.upper - y)
+        below, above = self._shares(y)
+        nearest = np.minimum(below, above)
+        slope = np.where(
+            nearest < _SHARE_HAIR.start,
+            _SHARE_HAIR.log_derivative(nearest),
+            -np.log(below) - np.log(above),
+        )
+        return slope - np.log(self.upper - self.lower)
 
     def log_slope(self, t: Array) -> Array:
         """Return log of (1 + exp(t))(1 + exp(-t))/(upper - lower)."""
-        return np.logaddexp(0.0, t) + np.logaddexp(0.0, -t) - np.log(self.upper - self.lower)
+        slope = np.where(
+            np.abs(t) > -_SHARE_HAIR.level,
+            _SHARE_HAIR.log_slope(-np.abs(t)),
+            np.logaddexp(0.0, t) + np.logaddexp(0.0, -t),
+        )
+        return slope - np.log(self.upper - self.lower)
+
+    def kinks(self) -> Array:
+        """Return T where the hairs beside the bounds begin."""
+        return np.array([_SHARE_HAIR.level, -_SHARE_HAIR.level])
+
+    def _shares(self, y: Array) -> tuple[Array, Array]:
+        """Return the distances to both bounds, in widths."""
+        width = self.upper - self.lower
+        return (y - self.lower) / width, (self.upper - y) / width
 
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on a bound moved inside."""
@@ -274,10 +312,35 @@ class Columns(Transform):
         return np.stack(columns, axis=-1)
 
 
-def _inverse_softplus(u: Array) -> Array:
-    """Return log(exp(u) - 1); -inf for u <= 0."""
-    with np.errstate(divide="ignore"):
-        return np.maximum(u, 0.0) + np.log(-np.expm1(-np.maximum(u, 0.0)))
+_FELT = 0.5  # how near a bound is felt, in sds of the output
+_NUDGE = 1e-3  # outputs on a bound are moved inside by so much of that
+# where they are moved to, a hair begins
+_HAIR = Hair(_NUDGE, float(np.log(np.expm1(_NUDGE))), _NUDGE / -float(np.expm1(-_NUDGE)))
+_SHARE_HAIR = Hair(
+    _NUDGE * _FELT, float(np.log(_NUDGE * _FELT / (1.0 - _NUDGE * _FELT))), 1 / (1 - _NUDGE * _FELT)
+)
+
+
+def _from_distance(u: Array) -> Array:
+    """Return log(exp(u) - 1) for a distance u from a bound, in scales; -inf for u <= 0."""
+    beyond = np.maximum(u, _HAIR.start)
+    return np.where(u < _HAIR.start, _HAIR.forward(u), beyond + np.log(-np.expm1(-beyond)))
+
+
+def _to_distance(tau: Array) -> Array:
+    """Return the distance log(1 + exp(τ))."""
+    return np.where(tau < _HAIR.level, _HAIR.inverse(tau), np.logaddexp(0.0, tau))
+
+
+def _log_derivative(u: Array) -> Array:
+    """Return the logarithm of dτ/du at a distance u."""
+    beyond = np.maximum(u, _HAIR.start)
+    return np.where(u < _HAIR.start, _HAIR.log_derivative(u), -np.log(-np.expm1(-beyond)))
+
+
+def _log_slope(tau: Array) -> Array:
+    """Return the logarithm of dτ/du at τ."""
+    return np.where(tau < _HAIR.level, _HAIR.log_slope(tau), np.logaddexp(0.0, -tau))
 
 
 def _check_bound(bound: float, scale: float) -> None:
@@ -289,9 +352,6 @@ def _check_bound(bound: float, scale: float) -> None:
 
 Bounds = tuple[float | None, float | None]
 Support = Bounds | Sequence[Bounds]
-
-_FELT = 0.5  # how near a bound is felt, in sds of the output
-_NUDGE = 1e-3  # outputs on a bound are moved inside by so much of that
 
 
 def transform_for(support: Support, Y: Array) -> Columns:

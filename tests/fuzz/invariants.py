@@ -63,7 +63,9 @@ class Case:
 def near(found: Any, wanted: Any, tolerance: float, what: str) -> None:
     """Need numbers to be equal up to a tolerance, relative where they are large."""
     found, wanted = np.asarray(found, float), np.asarray(wanted, float)
-    same = (found == wanted) | (np.abs(found - wanted) <= tolerance * np.maximum(1, np.abs(wanted)))
+    with np.errstate(invalid="ignore"):
+        small = np.abs(found - wanted) <= tolerance * np.maximum(1, np.abs(wanted))
+    same = (found == wanted) | small
     if not same.all():
         worst = np.flatnonzero(~same.ravel())[0]
         raise AssertionError(f"{what}: {found.ravel()[worst]!r} for {wanted.ravel()[worst]!r}")

@@ -1,0 +1,43 @@
+"""A few kills, forks, threads and fits in a row, of those of tests/fuzz/lives.py."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from kcdo import parallel
+from tests.fuzz.lives import LIVES, answers, fitted
+
+unix = pytest.mark.skipif(sys.platform != "linux", reason="signals, limits and /proc of Linux")
+FEW = {
+    "kills": 2,
+    "full-disk": 1,
+    "threads": 16,
+    "processes": 3,
+    "long-life": 40,
+    "little-memory": 1,
+}
+
+
+@unix
+@pytest.mark.parametrize("name", LIVES)
+def test_a_few_lives(name):
+    assert LIVES[name][0](FEW[name])
+
+
+def test_models_in_other_processes_of_joblib():
+    joblib = pytest.importorskip("joblib")
+    model = fitted(0)
+    found = joblib.Parallel(n_jobs=2)(joblib.delayed(answers)(model) for _ in range(2))
+    for each in found:
+        np.testing.assert_allclose(each, answers(model), rtol=1e-9, atol=1e-9)
+
+
+def test_a_forked_process_has_limits_and_locks_of_its_own():
+    limits = parallel._BlasLimits()
+    limits.enter(1)
+    limits._lock.acquire()  # as a thread does that is not there after a fork
+    limits.after_fork()
+    limits.enter(1)
+    limits.leave(1)
+    assert limits._asked == []
