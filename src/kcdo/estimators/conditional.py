@@ -59,6 +59,7 @@ from kcdo.kernels import Kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference
 from kcdo.metrics.importance import shuffled_importances
+from kcdo.missing import MISSING
 from kcdo.parallel import blas_limit, thread_count
 from kcdo.progress import Progress
 from kcdo.regularisation import Scheme
@@ -129,6 +130,10 @@ class ConditionalDensityOperator(ConditionalEstimator):
     output_transform : {"auto", None}
         How ``selection="auto"`` sees one output: through the map that held-out rows prefer,
         straight or to normal scores, or always straight (None).
+    missing : {"raise", "marginalise"}
+        What missing numbers of inputs (NaN) do: raise an error; or a query is answered by what is
+        there, a mixture over the values of near training rows, and training rows take missing
+        values from near rows.
 
     Attributes
     ----------
@@ -183,6 +188,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         random_state: int = 0,
         verbose: bool | int = False,
         output_transform: str | None = "auto",
+        missing: str = "raise",
     ) -> None:
         self.kernel_x = kernel_x
         self.kernel_y = kernel_y
@@ -199,6 +205,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.output_transform = output_transform
+        self.missing = missing
 
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to inputs X (N, p) and outputs y (N,) or (N, d), arrays or data frames.
@@ -518,14 +525,15 @@ class ConditionalDensityOperator(ConditionalEstimator):
             raise InvalidInputError(
                 f'output_transform must be None or "auto"; got {self.output_transform!r}.'
             )
+        if self.missing not in MISSING:
+            raise InvalidInputError(
+                f"missing must be one of {list(MISSING)}; got {self.missing!r}."
+            )
         check_positivity(self.positivity)
         check_ridge(self.alpha, "alpha")
         check_output_options(self.kernel_y, self.reference, self.alpha_prime, self.filter)
         thread_count(self.n_jobs)
         checked_seed(self.random_state)
-
-    def _seed(self) -> int:
-        return checked_seed(self.random_state)
 
     def _checked(
         self, X: Any, Y: Any, sample_weight: Any, least: int
