@@ -202,6 +202,16 @@ def check_ridge(value: Any, name: str) -> None:
         raise InvalidInputError(f"{name} must be positive and finite; got {value!r}.")
 
 
+def check_seconds(value: Any) -> None:
+    """Raise unless ``value`` is None or a positive time."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InvalidTypeError(f"max_seconds must be a positive number or None; got {value!r}.")
+    if not value > 0:
+        raise InvalidInputError(f"max_seconds must be positive; got {value!r}.")
+
+
 def check_positivity(value: Any) -> None:
     """Raise unless ``value`` names a way to make densities positive."""
     if value not in POSITIVITY:
