@@ -1,8 +1,8 @@
-"""Progress of long work, on standard error, when asked."""
+"""Progress of long work, on standard error, when asked, and the time that it may take."""
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Timer
@@ -18,6 +18,31 @@ class _Stage:
     percent: int = -1  # that was shown last
     announced: bool = False
     left: str = ""  # time that this stage and those after it take, in words
+
+
+@dataclass(eq=False)
+class Deadline:
+    """The moment after which work leaves out what it can do without, and what it left out.
+
+    >>> moments = iter([0.0, 1.0, 3.0])
+    >>> deadline = Deadline(2.0, clock=lambda: next(moments))
+    >>> deadline.allows("first"), deadline.allows("second"), deadline.left_out
+    (True, False, ['second'])
+    """
+
+    seconds: float | None = None  # from its making; None for any time
+    clock: Callable[[], float] = time.perf_counter
+    left_out: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._started = self.clock()
+
+    def allows(self, stage: str) -> bool:
+        """Whether there is time left for a stage that can be left out; if not, it is noted."""
+        if self.seconds is None or self.clock() - self._started < self.seconds:
+            return True
+        self.left_out.append(stage)
+        return False
 
 
 @dataclass(eq=False)
@@ -38,6 +63,7 @@ class Progress:
 
     verbose: bool | int = False
     shares: Mapping[str, float] = field(default_factory=dict)
+    deadline: Deadline = field(default_factory=Deadline)
 
     def __post_init__(self) -> None:
         self.verbose = bool(self.verbose)

@@ -97,6 +97,7 @@ class InputEncoder:
     categories: dict[int, dict[Hashable, int]] = field(default_factory=dict)
     objects: bool = False
     library: str | None = None  # of the data frame that the training inputs were
+    missing: bool = False  # whether numbers may be missing
 
     def __post_init__(self) -> None:
         for codes in self.categories.values():
@@ -105,6 +106,8 @@ class InputEncoder:
     def fit(self, estimator: Any, X: Any, *, least: int = 2) -> NDArray:
         """Learn columns and categories from the training inputs and return them encoded."""
         self.objects = not self.kernel.vectors_only and not _numeric_matrix(X)
+        if self.objects and self.missing:
+            raise InvalidInputError('missing="marginalise" needs inputs that are rows of numbers.')
         if self.objects:
             return _as_objects(X, least=least)
         self.kernel = self.kernel.with_positions(column_names(X))
@@ -130,6 +133,8 @@ class InputEncoder:
             encoded = self._matrix(None, points, reset=False)  # arrays carry no names to check
         else:
             encoded = self.transform(estimator, points)
+        if not self.objects:
+            check_finite(encoded, "X", None)
         check_range(encoded, "X", names, more=True)
         return inputs.replace(encoded)
 
@@ -141,17 +146,21 @@ class InputEncoder:
             # before categories are looked up in what may be another column
             validate_data(estimator, X, reset=False, skip_check_array=True)
         places = categorical_positions(self.kernel, width) if width is not None else set()
-        _refuse_masked(X, "X")
-        plain = self._encoded(X, sorted(places), learn=learn) if places else X
+        table = _with_nans(X) if self.missing else X
+        _refuse_masked(table, "X")
+        plain = (
+            self._encoded(table, sorted(places), column_names(X), learn=learn) if places else table
+        )
         matrix = _float_array(plain, "X", names=column_names(X), least=least)
         if estimator is not None and reset:
             validate_data(estimator, X, skip_check_array=True)
-        check_finite(matrix, "X", column_names(X))
+        _check_cells(matrix, column_names(X), missing=self.missing, reset=reset)
         return matrix
 
-    def _encoded(self, X: Any, places: list[int], *, learn: bool) -> NDArray:
+    def _encoded(
+        self, X: Any, places: list[int], names: list[str] | None, *, learn: bool
+    ) -> NDArray:
         """Return the columns side by side, categories as codes 0, 1, ..."""
-        names = column_names(X)
         columns = _columns(X)
         others = [i for i in range(len(columns)) if i not in places]
         _refuse_kinds([columns[i] for i in others], "X", [_name(names, i) for i in others])
@@ -159,7 +168,10 @@ class InputEncoder:
             name = _name(names, place)
             values = columns[place].tolist()
             if any(map(is_missing, values)):
-                raise InvalidInputError(f"Input X contains NaN in categorical column {name}.")
+                raise InvalidInputError(
+                    f"Input X contains NaN in categorical column {name}: drop these rows, or make "
+                    'a category of them, such as "unknown".'
+                )
             codes = self.categories.setdefault(place, {})
             if learn:
                 new = sorted(_new(values, codes), key=_in_order)
@@ -258,6 +270,40 @@ def check_finite(
     )
 
 
+def _check_cells(matrix: Array, names: list[str] | None, *, missing: bool, reset: bool) -> None:
+    """Raise at infinities, and at NaN unless cells may be missing: then only where all are."""
+    if not missing:
+        check_finite(matrix, "X", names)
+        return
+    empty = np.flatnonzero(np.isnan(matrix).all(axis=0))
+    if reset and len(empty):
+        raise InvalidInputError(
+            f"column {_name(names, int(empty[0]))} of X has no value in any row: leave it out."
+        )
+    if np.isinf(matrix).any():
+        check_finite(np.where(np.isnan(matrix), 0.0, matrix), "X", names)
+
+
+def _with_nans(X: Any) -> Any:
+    """Return a table of numbers with NaN for None, for pandas' NA and for what is masked."""
+    if isinstance(X, np.ma.MaskedArray):
+        return X.astype(float).filled(np.nan)
+    frame = column_names(X) is not None
+    _refuse_twins(column_names(X) or [], "X")
+    array = None if frame else np.asarray(X, dtype=None if _has_dtype(X) else object)
+    if array is not None and (array.dtype != object or array.ndim != 2):
+        return X
+    return np.column_stack([_column_with_nans(column) for column in _columns(X)])
+
+
+def _column_with_nans(column: NDArray) -> NDArray:
+    if column.dtype.kind in "fiub":
+        return column
+    objects = column.astype(object, copy=True)
+    objects[[is_missing(value) for value in objects]] = np.nan
+    return objects
+
+
 def check_range(matrix: NDArray, what: str, names: Sequence[str] | None, *, more: bool) -> None:
     """Raise unless the squares of numbers, and densities of them, are numbers too.
 
@@ -265,7 +311,7 @@ def check_range(matrix: NDArray, what: str, names: Sequence[str] | None, *, more
     """
     if matrix.dtype == object:
         return
-    low, high = matrix.min(axis=0), matrix.max(axis=0)
+    low, high = np.fmin.reduce(matrix), np.fmax.reduce(matrix)  # of what is not missing
     largest, spread = np.maximum(-low, high), high - low
     beyond = np.flatnonzero(largest > _LARGEST)
     if len(beyond):

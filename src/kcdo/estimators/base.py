@@ -20,6 +20,7 @@ from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import Kernel, as_kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference
+from kcdo.missing import PlausibleInputs
 from kcdo.persistence import SavedModel
 from kcdo.regularisation import Scheme
 from kcdo.validation import (
@@ -42,6 +43,7 @@ _FITTED = (
     "feature_names_in_",
     "target_names_",
     "training_",
+    "_plausible",
 )
 
 
@@ -49,11 +51,14 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
     """What both operators share: encoding inputs, weights, queries."""
 
     kernel_x: Any
+    random_state: int
     target_names_: tuple[str, ...] | None
     _encoder: InputEncoder
     _operator: Any
     _n_outputs: int
     _flat: bool
+    _plausible: PlausibleInputs
+    missing: str = "raise"
 
     @property
     def n_outputs(self) -> int:
@@ -93,7 +98,8 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         if isinstance(self.kernel_x, str) and self.kernel_x != "auto":
             raise InvalidInputError(f'kernel_x must be a kernel or "auto"; got {self.kernel_x!r}.')
         automatic = self.kernel_x is None or isinstance(self.kernel_x, str)
-        encoder = InputEncoder(default_kernel(X) if automatic else as_kernel(self.kernel_x))
+        kernel = default_kernel(X) if automatic else as_kernel(self.kernel_x)
+        encoder = InputEncoder(kernel, missing=self.missing == "marginalise")
         inputs = encoder.fit(self, X, least=least)
         outputs, self._flat = check_outputs(Y, len(inputs))
         weights = check_weights(sample_weight, len(inputs), least=least)
@@ -101,7 +107,15 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         self.target_names_ = target_names(Y)
         check_range(inputs, "X", column_names(X), more=False)
         check_range(outputs, "Y", self.target_names_, more=False)
-        return without_absent(inputs, outputs, weights)
+        inputs, outputs, weights = without_absent(inputs, outputs, weights)
+        if encoder.missing:
+            self._plausible, inputs = PlausibleInputs.of(
+                inputs, outputs, weights, tuple(encoder.categories), self._seed()
+            )
+        return inputs, outputs, weights
+
+    def _seed(self) -> int:
+        return checked_seed(self.random_state)
 
     def _forget(self) -> None:
         """Drop an earlier fit."""
@@ -121,13 +135,19 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
             )
         check_range(inputs, "X", column_names(X), more=True)
         check_range(outputs, "Y", self.target_names_, more=True)
-        return without_absent(inputs, outputs, check_weights(sample_weight, len(inputs), least=0))
+        weights = check_weights(sample_weight, len(inputs), least=0)
+        inputs, outputs, weights = without_absent(inputs, outputs, weights)
+        if self._encoder.missing and hasattr(self, "_plausible"):
+            inputs = self._plausible.filled(inputs, outputs, self._seed())
+        return inputs, outputs, weights
 
     def _queries(self, X: Any) -> NDArray | GaussianInput | SampleInput:
         check_is_fitted(self)
         if isinstance(X, GaussianInput | SampleInput):
             return self._encoder.uncertain(self, X)
         queries = self._encoder.transform(self, X)
+        if self._encoder.missing and np.isnan(queries).any():
+            return self._plausible.queries(queries)
         # answers come later: what happens to X in the meantime must not change them
         return queries.copy() if np.may_share_memory(queries, X) else queries
 
@@ -146,6 +166,10 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         need(n_outputs == 1 or not self._flat, "several outputs without an axis")
         names = self.target_names_
         need(names is None or len(names) == n_outputs, "names of outputs")
+        plausible = getattr(self, "_plausible", None)
+        need((plausible is None) != self._encoder.missing, "rows for missing cells")
+        if plausible is not None:
+            shape(plausible.points, None, n_inputs)
         training = getattr(self, "training_", None)
         need(training is None or len(training.scales) == n_inputs, "the training table")
 
@@ -154,6 +178,7 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "marginalise"
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         return tags
@@ -175,6 +200,16 @@ def check_ridge(value: Any, name: str) -> None:
         raise InvalidTypeError(f"{name} must be a positive number or a scheme; got {value!r}.")
     if not (np.isfinite(value) and value > 0):
         raise InvalidInputError(f"{name} must be positive and finite; got {value!r}.")
+
+
+def check_seconds(value: Any) -> None:
+    """Raise unless ``value`` is None or a positive time."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InvalidTypeError(f"max_seconds must be a positive number or None; got {value!r}.")
+    if not value > 0:
+        raise InvalidInputError(f"max_seconds must be positive; got {value!r}.")
 
 
 def check_positivity(value: Any) -> None:

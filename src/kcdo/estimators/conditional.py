@@ -36,6 +36,7 @@ from kcdo.estimators.base import (
     check_output_options,
     check_positivity,
     check_ridge,
+    check_seconds,
     checked_seed,
 )
 from kcdo.estimators.report import FitReport
@@ -59,8 +60,9 @@ from kcdo.kernels import Kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference
 from kcdo.metrics.importance import shuffled_importances
+from kcdo.missing import MISSING
 from kcdo.parallel import blas_limit, thread_count
-from kcdo.progress import Progress
+from kcdo.progress import Deadline, Progress
 from kcdo.regularisation import Scheme
 from kcdo.reports import write_report
 from kcdo.rows import Rows
@@ -129,6 +131,13 @@ class ConditionalDensityOperator(ConditionalEstimator):
     output_transform : {"auto", None}
         How ``selection="auto"`` sees one output: through the map that held-out rows prefer,
         straight or to normal scores, or always straight (None).
+    missing : {"raise", "marginalise"}
+        What missing numbers of inputs (NaN) do: raise an error; or a query is answered by what is
+        there, a mixture over the values of near training rows, and training rows take missing
+        values from near rows.
+    max_seconds : float, optional
+        Time after which ``selection="auto"`` begins no further stage that it can do without: the
+        model is the best so far, with a warning, and ``report_.stopped`` names what was left out.
 
     Attributes
     ----------
@@ -183,6 +192,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
         random_state: int = 0,
         verbose: bool | int = False,
         output_transform: str | None = "auto",
+        missing: str = "raise",
+        max_seconds: float | None = None,
     ) -> None:
         self.kernel_x = kernel_x
         self.kernel_y = kernel_y
@@ -199,6 +210,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.output_transform = output_transform
+        self.missing = missing
+        self.max_seconds = max_seconds
 
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to inputs X (N, p) and outputs y (N,) or (N, d), arrays or data frames.
@@ -352,18 +365,32 @@ class ConditionalDensityOperator(ConditionalEstimator):
             self._finish(system, operator, len(rows), started)
 
     def _fit_automatic(self, rows: Rows, solver: Solver, started: float) -> None:
-        fitted = automatic_fit(self._spec(solver), rows)
+        deadline = Deadline(self.max_seconds)
+        plain = self._spec(solver)
+        spec = replace(plain, progress=replace(plain.progress, deadline=deadline))
+        fitted = automatic_fit(spec, rows)
         self._finish(fitted.system, fitted.model, len(rows), started)
         self._parameters = fitted.parameters
         names = getattr(self, "feature_names_in_", None)
-        found = self._importances(rows.X)
-        names = [str(j) for j in range(len(found))] if names is None else names
+        importances: dict[str, float] = {}
+        if deadline.allows("importances"):
+            found = self._importances(rows.X)
+            names = [str(j) for j in range(len(found))] if names is None else names
+            importances = dict(zip(names, found.tolist(), strict=True))
         self.report_ = replace(
             self.report_,
             loss=fitted.loss,
             weights=fitted.parameters.weights,
-            importances=dict(zip(names, found.tolist(), strict=True)),
+            importances=importances,
+            stopped=tuple(dict.fromkeys(deadline.left_out)),
         )
+        if self.report_.stopped:
+            warnings.warn(
+                f"max_seconds={self.max_seconds:g} were over: the model is the best so far, "
+                f"without {', '.join(self.report_.stopped)}.",
+                KcdoWarning,
+                stacklevel=4,
+            )
 
     def _importances(self, inputs: NDArray) -> Array:
         """Return how much each column of the training rows matters."""
@@ -518,14 +545,16 @@ class ConditionalDensityOperator(ConditionalEstimator):
             raise InvalidInputError(
                 f'output_transform must be None or "auto"; got {self.output_transform!r}.'
             )
+        if self.missing not in MISSING:
+            raise InvalidInputError(
+                f"missing must be one of {list(MISSING)}; got {self.missing!r}."
+            )
+        check_seconds(self.max_seconds)
         check_positivity(self.positivity)
         check_ridge(self.alpha, "alpha")
         check_output_options(self.kernel_y, self.reference, self.alpha_prime, self.filter)
         thread_count(self.n_jobs)
         checked_seed(self.random_state)
-
-    def _seed(self) -> int:
-        return checked_seed(self.random_state)
 
     def _checked(
         self, X: Any, Y: Any, sample_weight: Any, least: int

@@ -18,6 +18,7 @@ from kcdo.estimators.mean import ConditionalMeanOperator
 from kcdo.estimators.report import FitReport
 from kcdo.fitting import StreamPlan
 from kcdo.frames import Labels
+from kcdo.missing import PlausibleInputs
 from kcdo.persistence import register, register_model
 from kcdo.systems import NystromSums
 from kcdo.training import TrainingTable
@@ -31,10 +32,12 @@ _CONDITIONAL = _COLUMNS | {
     "_n_outputs": int,
     "target_names_": tuple[str, ...] | None,
     "training_": TrainingTable,
+    "_plausible": PlausibleInputs,
 }
 
 register("FitReport", FitReport)
 register("TrainingTable", TrainingTable)
+register("PlausibleInputs", PlausibleInputs)
 register("ReconstructedDensity", ReconstructedDensity)
 register_model(
     "ConditionalDensityOperator",

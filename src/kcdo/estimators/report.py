@@ -38,6 +38,8 @@ class FitReport:
         Weight of each component of the mixture (docs/theory.md).
     importances : dict
         How much each input column matters, in [0, 1]; 0 for a column that is switched off.
+    stopped : tuple of str
+        Stages that were left out because ``max_seconds`` was over.
     """
 
     method: str
@@ -60,6 +62,7 @@ class FitReport:
     loss: float | None = None
     weights: dict[str, float] = field(default_factory=dict)
     importances: dict[str, float] = field(default_factory=dict)
+    stopped: tuple[str, ...] = ()
 
     @classmethod
     def of(

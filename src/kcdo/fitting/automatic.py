@@ -24,9 +24,9 @@ from kcdo.errors import InvalidInputError
 from kcdo.fitting.densities import choose_nearest, choose_plain, plain_component
 from kcdo.fitting.location import choose_location_scale, rival_densities
 from kcdo.fitting.means import MeanChoice, mean_choices, residual_sds
-from kcdo.fitting.output_side import check_output
+from kcdo.fitting.output_side import check_output, output_side
 from kcdo.fitting.problem import ChosenComponent, Problem, ValidationRows
-from kcdo.fitting.rules import heuristic
+from kcdo.fitting.rules import held_out_residual_sd, heuristic
 from kcdo.fitting.smoothed import choose_smoothed
 from kcdo.fitting.spec import ModelSpec
 from kcdo.fitting.univariate import InnerFit, fit_univariate
@@ -61,11 +61,11 @@ def automatic_fit(spec: ModelSpec, rows: Rows) -> AutomaticFit:
     """Choose everything that is open and fit the model.
 
     Of a handful of rows, or of outputs that do not vary, nothing can be learnt: the heuristic
-    rule then fits the plain density.
+    rule then fits the plain density. So it does when the time is over; each stage looks at it.
     """
     check_output(spec, rows.Y)
     problem = Problem.of(spec, rows)
-    if not problem.learns:
+    if not problem.learns or not _in_time(problem, "every search"):
         return AutomaticFit(*_fit_heuristic(problem))
     problem = replace(problem, rows=rows.of_effective_weight())
     if problem.univariate:
@@ -77,18 +77,20 @@ def _fit_mixture(problem: Problem) -> InnerFit:
     """Choose and fit the components one after the other, then their weights."""
     stage, wants = problem.spec.progress.stage, problem.spec.combination.wants
     rows, settings, effort = problem.rows, problem.spec.settings, problem.effort
-    if not problem.learns:
+    if not problem.learns or not _in_time(problem, "a mixture of components"):
         return _fit_heuristic(problem)
     with stage("conditional mean"):
         means = mean_choices(problem)
     with stage("location and scale"):
         located = _located(problem, means[-1:] if problem.metrics else means)
-    with stage("plain density"):
-        rival = _rival(problem, located)
-        starts = means[:1] if problem.metrics else means
-        plain = choose_plain(problem, starts, residual_sds(means[0], problem), rival)
-    chosen = [plain_component(plain), *located]
-    if problem.metrics and wants("smoothed"):
+    plain = None
+    if _in_time(problem, "the search for a plain density"):
+        with stage("plain density"):
+            rival = _rival(problem, located)
+            starts = means[:1] if problem.metrics else means
+            plain = choose_plain(problem, starts, residual_sds(means[0], problem), rival)
+    chosen = [_quick_plain(problem) if plain is None else plain_component(plain), *located]
+    if problem.metrics and wants("smoothed") and _in_time(problem, "smoothed rows"):
         with stage("smoothed rows"):
             chosen.append(choose_smoothed(rows, problem.metrics[0], settings))
     chosen += _marginal_tail(problem, located)
@@ -97,7 +99,8 @@ def _fit_mixture(problem: Problem) -> InnerFit:
         every = _held_out(problem, chosen, judged)
         held_out = {name: batch for name, batch in every.items() if wants(name)}
         weights = _weights(problem, held_out, judged) if held_out else {}
-    if not problem.every_input and len(rows) > effort.weighed_rows and wants("nearest"):
+    near = not problem.every_input and len(rows) > effort.weighed_rows and wants("nearest")
+    if near and plain is not None and _in_time(problem, "nearest rows"):
         with stage("nearest rows"):
             judges = _beside(problem, judged, held_out, weights)
             nearest = choose_nearest(problem, plain, means, judges)
@@ -111,7 +114,7 @@ def _fit_mixture(problem: Problem) -> InnerFit:
             f"{effort.weighed_rows} rows on Nyström centres, with kernels of scaled columns."
         )
     gate = None
-    if problem.metrics and not problem.spec.combination.fixed:
+    if problem.metrics and not problem.spec.combination.fixed and _in_time(problem, "gate"):
         kernel, judged_rows = problem.metrics[0].kernel, rows.take(judged)
         gate = choose_gate(held_out, weights, judged_rows, kernel, effort.fewest_gated)
     return _fitted(chosen, weights, gate)
@@ -136,16 +139,32 @@ def pilot_spec(spec: ModelSpec, rows: Rows) -> ModelSpec:
     )
 
 
+def _quick_plain(problem: Problem) -> ChosenComponent:
+    """Return the plain density that the heuristic rule fits; many rows take the rule of some."""
+    rows, spec, settings = problem.rows, problem.spec, problem.spec.settings
+    some = rows
+    if isinstance(settings.solver, Nystrom):
+        some = rows.sample(problem.effort.rows, spec.seed)
+        spec = replace(spec, settings=replace(settings, solver=Exact()))
+    system, output = heuristic(spec, Groups.of(some.X, some.weights), some.Y)
+    if len(some) < len(rows):
+        open_scales = spec.kernel_y is None or not spec.kernel_y.fitted
+        sd = held_out_residual_sd(system, some.Y, spec.seed) if open_scales else None
+        output = output_side(spec, rows.Y, rows.weights, sd)
+        parameters = OperatorParameters(system.kernel, system.alpha, output)
+        plain = parameters.operator(rows, settings)
+    else:
+        parameters = OperatorParameters(system.kernel, system.alpha, output)
+        plain = DensityOperator.solved(system, output, rows.Y, settings.positivity)
+    component = PlainDensity(plain)
+    return ChosenComponent(parameters, component, parameters, component, np.nan)
+
+
 def _fit_heuristic(problem: Problem) -> InnerFit:
     rows, spec, settings = problem.rows, problem.spec, problem.spec.settings
-    if isinstance(settings.solver, Nystrom):
-        spec = replace(spec, settings=replace(settings, solver=Exact()))
-    system, output = heuristic(spec, Groups.of(rows.X, rows.weights), rows.Y)
-    plain = DensityOperator.solved(system, output, rows.Y, settings.positivity)
-    components: list[Component] = [PlainDensity(plain)]
-    parameters: list[ComponentParameters] = [
-        OperatorParameters(system.kernel, system.alpha, output)
-    ]
+    plain = _quick_plain(problem)
+    components: list[Component] = [plain.component]
+    parameters: list[ComponentParameters] = [plain.parameters]
     weights, tail = {"plain": 1.0}, MarginalTailParameters()
     _, spread = weighted_mean_sd(rows.Y, rows.weights)
     if spec.combination.wants("marginal_tail") and np.all(spread > 0):
@@ -163,7 +182,14 @@ def _located(problem: Problem, means: list[MeanChoice]) -> list[ChosenComponent]
     wants = problem.spec.combination.wants
     if not any(map(wants, ("location_scale", "residual_tail", "normal"))):
         return []
+    if not _in_time(problem, "location and scale"):
+        return []
     return [choose_location_scale(problem, means)]
+
+
+def _in_time(problem: Problem, stage: str) -> bool:
+    """Whether there is time for a stage; always, where the user gave weights of components."""
+    return bool(problem.spec.combination.fixed) or problem.spec.progress.deadline.allows(stage)
 
 
 def _rival(problem: Problem, located: list[ChosenComponent]) -> Array | None:
@@ -200,6 +226,7 @@ def _held_out(
     """
     few = len(judged) == len(problem.rows)
     inexact = few and not all(each.component.exact_held_out for each in chosen)
+    inexact = inexact and _in_time(problem, "folds")
     # to be weighed against one that is folded, the linear ones are folded too
     folded = [
         each
@@ -255,4 +282,5 @@ def _fitted(
 ) -> InnerFit:
     model = Mixture(tuple(each.component for each in chosen), weights, gate)
     parameters = ModelParameters(tuple(each.parameters for each in chosen), weights, gate)
-    return model, parameters, chosen[0].loss
+    loss = chosen[0].loss
+    return model, parameters, None if np.isnan(loss) else loss

@@ -30,6 +30,7 @@ from kcdo.kernels import (
     with_median_scales,
 )
 from kcdo.parallel import blas_limit, ordered_map
+from kcdo.progress import Deadline
 from kcdo.rows import Rows, fold_numbers, sampled
 from kcdo.systems import ExactRows, Groups
 
@@ -205,11 +206,14 @@ def feature_map(X: NDArray, kernel: Kernel) -> FeatureMap:
     return FeatureMap.of(X, scores=X.shape[1] <= _MOST_SCORED)
 
 
-def choose_metrics(rows: Rows, settings: Settings, kernel: Kernel) -> list[Metric]:
+def choose_metrics(
+    rows: Rows, settings: Settings, kernel: Kernel, deadline: Deadline | None = None
+) -> list[Metric]:
     """Choose family, scales and noise of rows of features: two metrics, the better one first.
 
     Families are compared on some rows. The best of those that see ranks and the best of the others
     are learnt on all rows, or the best two: components of a mixture that err in different ways.
+    After the deadline they stay as some rows found them.
     """
     searches = _candidates(rows, settings, kernel)
     with blas_limit(1):
@@ -217,6 +221,8 @@ def choose_metrics(rows: Rows, settings: Settings, kernel: Kernel) -> list[Metri
         order = sorted(range(len(searches)), key=lambda i: rough[i][0])
         others = [i for i in order[1:] if searches[i].columns != searches[order[0]].columns]
         chosen = [order[0], *(others or order[1:])[:1]]
+        if deadline is not None and not deadline.allows("the refined metric"):
+            return [searches[i].metric(*rough[i]) for i in chosen]
         found = list(
             ordered_map(lambda i: _settled(searches[i], rough[i][1]), chosen, settings.n_jobs)
         )

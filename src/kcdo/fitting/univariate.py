@@ -118,9 +118,12 @@ def choose_transform(rows: Rows, spec: ModelSpec) -> tuple[Tabulated, list[Metri
     outputs, of rows that are smoothed in a metric learnt for each.
     """
     y, weights, settings = rows.Y[:, 0], rows.weights, spec.settings
+    deadline = spec.progress.deadline
     straight, scores = standardised(y, weights), normal_scores(y, weights)
     mapped = rows.with_outputs(straight.forward(rows.Y))
-    metrics = choose_metrics(mapped, settings, spec.kernel_x)
+    metrics = choose_metrics(mapped, settings, spec.kernel_x, deadline)
+    if spec.transforms and not deadline.allows("normal scores"):
+        return straight, metrics
     if not spec.transforms:
         return straight, [last_word(metric, mapped, settings) for metric in metrics]
     mapped = rows.with_outputs(scores.forward(rows.Y))
@@ -133,6 +136,8 @@ def choose_transform(rows: Rows, spec: ModelSpec) -> tuple[Tabulated, list[Metri
     if losses[1] < losses[0] - _TRANSFORM_GAIN:
         others += [same_metric(each, mapped, settings) for each in metrics[1:]]
         chosen, metrics = scores, others
+    if not deadline.allows("the last word on the noise"):
+        return chosen, metrics
     mapped = rows.with_outputs(chosen.forward(rows.Y))
     return chosen, [last_word(metric, mapped, settings) for metric in metrics]
 
