@@ -2,6 +2,14 @@
 
 from kcdo.components.atoms import Atoms, AtomShares, class_shares
 from kcdo.components.base import Component, ComponentParameters
+from kcdo.components.chain import (
+    Chain,
+    ChainModel,
+    ChainModelParameters,
+    ChainParameters,
+    link_rows,
+    some_inputs,
+)
 from kcdo.components.conditioning import Conditioner, condition, unconditional
 from kcdo.components.density import (
     DensityOperator,
@@ -50,6 +58,10 @@ __all__ = [
     "AtomShares",
     "Atoms",
     "Bandwidths",
+    "Chain",
+    "ChainModel",
+    "ChainModelParameters",
+    "ChainParameters",
     "Combination",
     "Component",
     "ComponentParameters",
@@ -89,7 +101,9 @@ __all__ = [
     "continuous_rows",
     "distinct_sample",
     "fit_map",
+    "link_rows",
     "log_squares",
+    "some_inputs",
     "student_tail",
     "unconditional",
 ]

@@ -51,8 +51,19 @@ def condition(
     return ConditionalDistribution(_QuerySource(operator, queries, transform), flat=flat)
 
 
+class Unconditional(Protocol):
+    """An operator that knows the distribution of the outputs, whatever the inputs."""
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads to use."""
+
+    def marginal_batch(self) -> Batch:
+        """Return the distribution of Y, as a batch of one."""
+
+
 def unconditional(
-    operator: DensityOperator, *, flat: bool, transform: Transform | None = None
+    operator: Unconditional, *, flat: bool, transform: Transform | None = None
 ) -> ConditionalDistribution:
     """Return the distribution of Y in the training rows, as that of one query."""
     return ConditionalDistribution(_MarginalSource(operator, transform), flat=flat)
@@ -67,6 +78,8 @@ class _QuerySource:
         self._operator, self._queries, self._transform = operator, queries, transform
         self.dim, self.signed, self.n_jobs = operator.dim, operator.signed, operator.n_jobs
         self.width = operator.width(queries)
+        marginal_width = getattr(operator, "marginal_width", operator.width)
+        self.marginal_width = marginal_width(queries)
 
     def __len__(self) -> int:
         return len(self._queries)
@@ -82,10 +95,10 @@ class _MarginalSource:
 
     signed = False
 
-    def __init__(self, operator: DensityOperator, transform: Transform | None) -> None:
+    def __init__(self, operator: Unconditional, transform: Transform | None) -> None:
         batch: Batch = operator.marginal_batch()
         self._batch = batch if transform is None else TransformedBatch(batch, transform)
-        self.dim, self.n_jobs, self.width = operator.dim, operator.n_jobs, operator.layout.n_nodes
+        self.dim, self.n_jobs, self.width = batch.dim, operator.n_jobs, batch.width
 
     def __len__(self) -> int:
         return 1

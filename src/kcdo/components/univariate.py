@@ -13,7 +13,7 @@ from kcdo.components.mixture import Mixture, ModelParameters
 from kcdo.components.settings import Settings
 from kcdo.components.smoothed import Bandwidths, SmoothedParameters
 from kcdo.consistency import need, shape
-from kcdo.distributions import Batch, MixtureBatch, SpikesBatch, TransformedBatch
+from kcdo.distributions import Batch, GroupedBatch, MixtureBatch, SpikesBatch, TransformedBatch
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.rows import Rows
 from kcdo.systems import Queries
@@ -58,8 +58,8 @@ class Univariate:
         if self.atoms is None:
             return TransformedBatch(self.mixture.batch(queries), self.transform)
         if isinstance(queries, GaussianInput | SampleInput):
-            points, weights = points_of(queries)
-            return MixtureBatch([self._at_points(each) for each in points], weights)
+            points, starts, weights = points_of(queries)
+            return GroupedBatch(self._at_points(points), starts, weights)
         return self._at_points(queries)
 
     def _at_points(self, X: NDArray) -> Batch:

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.components import (
+    ChainModel,
+    ChainModelParameters,
     Component,
     ComponentParameters,
     DensityOperator,
@@ -43,8 +45,8 @@ Batches = dict[str, Batch]
 class AutomaticFit:
     """A model and what was chosen on the way."""
 
-    model: Mixture | Univariate
-    parameters: ModelParameters | UnivariateParameters
+    model: Mixture | Univariate | ChainModel
+    parameters: ModelParameters | UnivariateParameters | ChainModelParameters
     loss: float | None
 
     @property
