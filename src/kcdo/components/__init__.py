@@ -8,7 +8,7 @@ from kcdo.components.chain import (
     ChainModelParameters,
     ChainParameters,
     link_rows,
-    some_inputs,
+    some_outputs,
 )
 from kcdo.components.conditioning import Conditioner, condition, unconditional
 from kcdo.components.density import (
@@ -103,7 +103,7 @@ __all__ = [
     "fit_map",
     "link_rows",
     "log_squares",
-    "some_inputs",
+    "some_outputs",
     "student_tail",
     "unconditional",
 ]

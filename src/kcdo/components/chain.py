@@ -11,13 +11,21 @@ from kcdo.components.mixture import Mixture, ModelParameters
 from kcdo.components.settings import Settings
 from kcdo.components.univariate import Univariate, UnivariateParameters
 from kcdo.consistency import need, shape
-from kcdo.distributions import Batch, ChainBatch, GroupedBatch, MixtureBatch, default_draws
+from kcdo.distributions import (
+    Batch,
+    ChainBatch,
+    GroupedBatch,
+    MixtureBatch,
+    NodeBatch,
+    ScatteredLayout,
+    default_draws,
+)
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.parallel import ordered_map
 from kcdo.rows import Rows
 from kcdo.systems import Queries, Solver
 
-_SOME_INPUTS = 128  # that stand for all
+_SOME_ROWS = 512  # whose outputs stand for those of all
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,20 +60,20 @@ class ChainModel:
         One for each order.
     weights : (k,)
         Of the chains.
-    inputs : (n, p)
-        Some inputs of training rows, drawn by their weights: p(y) is the mean of p(y | x) there.
+    outputs : (n, d)
+        Outputs of some training rows, drawn by their weights: p(y) is made of them.
     """
 
     chains: tuple[Chain, ...]
     weights: Array
-    inputs: Array
+    outputs: Array
 
     def __post_init__(self) -> None:
         need(self.chains, "a model without a chain")
         need(len({len(chain.order) for chain in self.chains}) == 1, "outputs of the chains")
         shape(self.weights, len(self.chains))
         _check_weights(self.weights)
-        shape(self.inputs, None, self.n_inputs)
+        shape(self.outputs, None, self.dim)
 
     @property
     def primary(self) -> DensityOperator:
@@ -110,8 +118,14 @@ class ChainModel:
         return parts[0] if len(parts) == 1 else MixtureBatch(parts, self.weights)
 
     def marginal_batch(self) -> Batch:
-        """Return the distribution of the outputs, whatever the inputs, as a batch of one."""
-        return GroupedBatch.of_equal(self.batch(self.inputs), len(self.inputs))
+        """Return the distribution of the outputs, whatever the inputs, as a batch of one.
+
+        Outputs of training rows with normal bumps about them, as wide as Scott's rule says.
+        """
+        n, d = self.outputs.shape
+        sd = np.maximum(self.outputs.std(axis=0), 1e-12 * (1.0 + np.abs(self.outputs[0])))
+        layout = ScatteredLayout(self.outputs, np.tile(sd * n ** (-1.0 / (d + 4)), (n, 1)))
+        return NodeBatch(layout, np.full((1, n), 1.0 / n))
 
     def width(self, queries: Queries) -> int:
         """Return the numbers held for each query: its draws, and one link at a time."""
@@ -180,7 +194,7 @@ class ChainModelParameters:
     def fit(self, rows: Rows, settings: Settings) -> ChainModel:
         """Return the model of these rows; nothing is chosen."""
         chains = tuple(chain.fit(rows, settings) for chain in self.chains)
-        return ChainModel(chains, self.shares, some_inputs(rows, settings.seed))
+        return ChainModel(chains, self.shares, some_outputs(rows, settings.seed))
 
 
 def link_rows(rows: Rows, order: tuple[int, ...], j: int) -> Rows:
@@ -189,11 +203,13 @@ def link_rows(rows: Rows, order: tuple[int, ...], j: int) -> Rows:
     return Rows(np.hstack([rows.X, rows.Y[:, earlier]]), rows.Y[:, [order[j]]], rows.weights)
 
 
-def some_inputs(rows: Rows, seed: int) -> Array:
-    """Return inputs of some rows, drawn by their weights."""
-    uneven = rows.weights / rows.total
-    chosen = np.random.default_rng(seed).choice(len(rows), _SOME_INPUTS, p=uneven)
-    return np.asarray(rows.X[np.sort(chosen)], dtype=float)
+def some_outputs(rows: Rows, seed: int) -> Array:
+    """Return outputs of some rows, drawn by their weights; of few equal ones all."""
+    if len(rows) <= _SOME_ROWS and np.ptp(rows.weights) == 0:
+        return rows.Y
+    shares = rows.weights / rows.total
+    chosen = np.random.default_rng(seed).choice(len(rows), _SOME_ROWS, p=shares)
+    return rows.Y[np.sort(chosen)]
 
 
 def _check_order(order: tuple[int, ...], n_links: int) -> None:

@@ -13,7 +13,7 @@ from kcdo.distributions.integration import NO_CUTS
 from kcdo.distributions.roots import monotone_roots
 
 _NUMBERS = 1 << 20  # densities held at a time
-_PIECES = 256  # of a mixture of many: where they begin and end no longer shows
+_PIECES = 96  # of a mixture of many: where they begin and end no longer shows
 _ACCURACY = 1e-9  # of the probability below a quantile
 _DOUBLINGS = 60
 

@@ -141,7 +141,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
         all outputs, on a grid up to three of them and on weighted points beyond. "auto" takes the
         chain beyond three outputs, and up to three whichever foretells held-out rows better.
         Options of the output side (``kernel_y``, ``reference``, ``alpha_prime``), signed densities
-        and inputs that are no columns of numbers are for one density: "auto" then takes that.
+        and inputs that are no columns of numbers are for one density, as is a ``combination`` of
+        up to three outputs: "auto" then takes that.
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ from kcdo.components import (
     ModelParameters,
     UnivariateParameters,
     link_rows,
-    some_inputs,
+    some_outputs,
 )
 from kcdo.fitting.automatic import AutomaticFit, automatic_fit
 from kcdo.fitting.spec import ModelSpec
@@ -56,7 +56,8 @@ def joint_fit(
         How several outputs are modelled; "auto" chooses up to three outputs by held-out rows.
     """
     d = rows.Y.shape[1]
-    if d == 1 or form == "grid" or not may_chain(spec, rows):
+    weighed = form == "auto" and d <= _MOST_ON_GRID and bool(spec.combination.fixed)
+    if d == 1 or form == "grid" or weighed or not may_chain(spec, rows):
         return automatic_fit(spec, rows)
     with spec.progress.stage("orders"):
         trial = _Trial.of(spec, rows, with_grid=form == "auto" and d <= _MOST_ON_GRID)
@@ -96,7 +97,7 @@ def fit_orders(
         chains.append(Chain(order, tuple(fit.model for fit in fits)))
         chosen = tuple(fit.parameters for fit in fits)
         parameters.append(ChainParameters(order, chosen, solvers))
-    model = ChainModel(tuple(chains), trial.weights, some_inputs(rows, spec.seed))
+    model = ChainModel(tuple(chains), trial.weights, some_outputs(rows, spec.seed))
     return AutomaticFit(model, ChainModelParameters(tuple(parameters), trial.weights), trial.loss)
 
 
