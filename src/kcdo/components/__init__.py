@@ -1,6 +1,6 @@
 """What a model is made of: components, each fitted, predicting and held out in the same way."""
 
-from kcdo.components.atoms import Atoms, AtomShares, class_shares
+from kcdo.components.atoms import Atoms, AtomShares, class_shares, interval_masses
 from kcdo.components.base import Component, ComponentParameters
 from kcdo.components.chain import (
     Chain,
@@ -17,6 +17,7 @@ from kcdo.components.density import (
     PlainDensity,
     Training,
 )
+from kcdo.components.gate import Gate
 from kcdo.components.location_scale import (
     LocationParameters,
     LocationScale,
@@ -49,6 +50,7 @@ from kcdo.components.univariate import (
     Univariate,
     UnivariateParameters,
     continuous_rows,
+    unrounded,
 )
 
 __all__ = [
@@ -68,6 +70,7 @@ __all__ = [
     "Conditioner",
     "DensityOperator",
     "Effort",
+    "Gate",
     "Location",
     "LocationParameters",
     "LocationScale",
@@ -101,9 +104,11 @@ __all__ = [
     "continuous_rows",
     "distinct_sample",
     "fit_map",
+    "interval_masses",
     "link_rows",
     "log_squares",
     "some_outputs",
     "student_tail",
     "unconditional",
+    "unrounded",
 ]

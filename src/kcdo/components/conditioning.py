@@ -37,6 +37,9 @@ class Conditioner(Protocol):
     def batch(self, queries: Queries) -> Batch:
         """Return the distributions of the queries."""
 
+    def marginal_batch(self) -> Batch:
+        """Return the distribution of Y in the training rows, as that of one query."""
+
     def width(self, queries: Queries) -> int:
         """Return the numbers held for each query while its distribution is computed."""
 
@@ -51,19 +54,8 @@ def condition(
     return ConditionalDistribution(_QuerySource(operator, queries, transform), flat=flat)
 
 
-class Unconditional(Protocol):
-    """An operator that knows the distribution of the outputs, whatever the inputs."""
-
-    @property
-    def n_jobs(self) -> int | None:
-        """Threads to use."""
-
-    def marginal_batch(self) -> Batch:
-        """Return the distribution of Y, as a batch of one."""
-
-
 def unconditional(
-    operator: Unconditional, *, flat: bool, transform: Transform | None = None
+    operator: Conditioner, *, flat: bool, transform: Transform | None = None
 ) -> ConditionalDistribution:
     """Return the distribution of Y in the training rows, as that of one query."""
     return ConditionalDistribution(_MarginalSource(operator, transform), flat=flat)
@@ -95,10 +87,10 @@ class _MarginalSource:
 
     signed = False
 
-    def __init__(self, operator: Unconditional, transform: Transform | None) -> None:
-        batch: Batch = operator.marginal_batch()
+    def __init__(self, operator: Conditioner, transform: Transform | None) -> None:
+        batch = operator.marginal_batch()
         self._batch = batch if transform is None else TransformedBatch(batch, transform)
-        self.dim, self.n_jobs, self.width = batch.dim, operator.n_jobs, batch.width
+        self.dim, self.n_jobs, self.width = operator.dim, operator.n_jobs, batch.width
 
     def __len__(self) -> int:
         return 1

@@ -130,11 +130,9 @@ class ConditionalDensityOperator(ConditionalEstimator):
         Seed of the subsamples that the choices use for large N.
     verbose : bool
         Show the progress of long fits on standard error.
-    output_transform : {None, "auto"}
-        With "auto", ``selection="auto"`` sees one output through the transform that held-out rows
-        prefer (straight, or normal scores), sets values that come again and again apart as atoms,
-        and mixes in rows smoothed in a metric that is learnt among all rows. Better on skewed,
-        capped and discrete outputs, and about twice the time.
+    output_transform : {"auto", None}
+        How ``selection="auto"`` sees one output: through the map that held-out rows prefer,
+        straight or to normal scores, or always straight (None).
     joint : {"auto", "chain", "grid"}
         How ``selection="auto"`` models several outputs. "chain": each output given the inputs and
         the outputs before it, by a univariate fit, in up to three orders; "grid": one density of
@@ -196,7 +194,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         n_jobs: int | None = None,
         random_state: int = 0,
         verbose: bool | int = False,
-        output_transform: str | None = None,
+        output_transform: str | None = "auto",
         joint: str = "auto",
     ) -> None:
         self.kernel_x = kernel_x
@@ -314,9 +312,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         It is what a model that ignores the inputs predicts, with the output side of this one.
         """
         check_is_fitted(self)
-        operator = self._operator
-        known = operator if isinstance(operator, ChainModel) else operator.primary
-        dist = unconditional(known, flat=self._flat, transform=self._transform)
+        dist = unconditional(self._operator, flat=self._flat, transform=self._transform)
         return dist.labelled(Labels(self._encoder.library, outputs=self.target_names_))
 
     def _given(self, queries: Queries) -> ConditionalDistribution:

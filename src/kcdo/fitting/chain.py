@@ -183,6 +183,11 @@ def short(effort: Effort) -> Effort:
         leaders=(1, 1),
         folds=min(effort.folds, 3),
         many_folds=min(effort.many_folds, 3),
+        metric_steps=tuple(min(steps, 4) for steps in effort.metric_steps[:2]),
+        local_judged=(min(effort.local_judged[0], 100), min(effort.local_judged[1], 150)),
+        crossed_rows=0,  # whose scales are judged by folds
+        crossed_per_column=0,
+        rough_rows=min(effort.rough_rows, 100),
     )
 
 

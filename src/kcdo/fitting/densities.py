@@ -63,7 +63,9 @@ def choose_plain(
     """
     rows, best = problem.rows, means[0]
     kernels = [(best.template, best.kernel)]
-    if len(FreeScales(best.template, rows.X.shape[-1])):
+    if problem.few_per_column:  # scales that the regression has learnt, at a price
+        kernels = [(best.kernel, best.kernel)]
+    elif len(FreeScales(best.template, rows.X.shape[-1])):
         kernels += [(choice.template, choice.kernel) for choice in means[1:]]
         middle = with_median_scales(best.template, problem.learning_rows().X)
         kernels.append((best.template, middle))
