@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from kcdo.components.base import predict_anywhere
 from kcdo.distributions import GroupedBatch, MixtureBatch
+from kcdo.inputs import GaussianInput, SampleInput
 from tests.kinds import LINES, PLANES, Q
 
 SOME = ("grid", "affine grid", "mixture", "nested mixture", "tabulated", "spikes")
@@ -77,3 +79,22 @@ def test_groups_of_different_sizes_are_taken_and_joined(rng):
     y = rng.normal(size=(4, 1))
     np.testing.assert_allclose(both.pdf(y), grouped.pdf(y)[::-1])
     np.testing.assert_allclose(grouped.pdf(y)[0], batch.pdf(y)[0])
+
+
+@pytest.mark.parametrize(
+    "queries", [SampleInput(np.zeros((2, 500, 1))), GaussianInput(np.zeros((2, 1)), 1.0)]
+)
+def test_a_component_is_asked_for_all_points_of_uncertain_inputs_at_once(queries):
+    """One by one, a sample of thousands of points would take minutes."""
+    asked = []
+
+    class Component:
+        linear = False
+
+        def predict(self, points):
+            asked.append(len(points))
+            return {"plain": LINES["grid"].take(np.zeros(len(points), dtype=int))}
+
+    found = predict_anywhere(Component(), queries)["plain"]
+    assert len(found) == 2
+    assert asked == [len(found.inner)]

@@ -1,9 +1,11 @@
-"""Scores of several outputs that ``kcdo evaluate`` tells."""
+"""All scores of several outputs at once, as ``kcdo evaluate`` and reports tell them."""
 
 import numpy as np
 import pytest
 
-from kcdo.commands.scores import _joint_lines, joint_scores
+from kcdo.commands.scores import _joint_lines
+from kcdo.errors import MissingExtraError
+from kcdo.metrics import joint_scores
 from tests.gaussian_chain import distribution, gaussian_chain, truth
 
 X = np.linspace(-1, 1, 60)[:, None]
@@ -33,3 +35,14 @@ def test_every_score_has_a_line(found):
     text = "\n".join(_joint_lines(found[0]))
     for word in ("energy", "variogram", "Dawid-Seb.", "in each tenth"):
         assert word in text
+
+
+def test_ranks_need_no_package(monkeypatch):
+    """Without scoringrules the other scores are left out."""
+
+    def missing():
+        raise MissingExtraError("scores need an extra")
+
+    monkeypatch.setattr("kcdo.metrics.joint.scoringrules", missing)
+    few = distribution(gaussian_chain(X[:5]))
+    assert list(joint_scores(few, few.mean())) == ["rank_histogram"]
