@@ -91,7 +91,7 @@ def predict_anywhere(component: Component, queries: Queries) -> dict[str, Batch]
 
 def width_anywhere(component: Component, queries: Queries) -> int:
     """Return the numbers held for each query, uncertain or not."""
-    count = 1 if component.linear else _n_points(queries)
+    count = 1 if component.linear else n_points(queries)
     return count * component.width(queries)
 
 
@@ -108,7 +108,7 @@ def points_of(
     return draws.reshape(-1, p), starts, np.full(n_rows * n, 1.0 / n)
 
 
-def _n_points(queries: Queries) -> int:
+def n_points(queries: Queries) -> int:
     """Return the points that stand for each query."""
     if isinstance(queries, GaussianInput):
         return min(queries.n_points, _POINTS)

@@ -3,9 +3,10 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.components.base import points_of
+from kcdo.components.base import n_points, points_of
 from kcdo.components.density import DensityOperator
 from kcdo.components.mixture import Mixture, ModelParameters
 from kcdo.components.settings import Settings
@@ -26,6 +27,7 @@ from kcdo.rows import Rows
 from kcdo.systems import Queries, Solver
 
 _SOME_ROWS = 512  # whose outputs stand for those of all
+_FEWEST_DRAWS = 32  # at each point of an uncertain input
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,10 +111,13 @@ class ChainModel:
         """Return the joint distributions of the queries."""
         if isinstance(queries, GaussianInput | SampleInput):
             points, starts, weights = points_of(queries)
-            return GroupedBatch(self.batch(points), starts, weights)
-        n_draws = default_draws(self.dim)
+            n_draws = max(_FEWEST_DRAWS, default_draws(self.dim) // n_points(queries))
+            return GroupedBatch(self._at_points(points, n_draws), starts, weights)
+        return self._at_points(queries, default_draws(self.dim))
+
+    def _at_points(self, X: NDArray, n_draws: int) -> Batch:
         parts = [
-            ChainBatch(queries, chain.links, chain.order, n_draws, n_jobs=self.n_jobs)
+            ChainBatch(X, chain.links, chain.order, n_draws, n_jobs=self.n_jobs)
             for chain in self.chains
         ]
         return parts[0] if len(parts) == 1 else MixtureBatch(parts, self.weights)
@@ -129,10 +134,8 @@ class ChainModel:
 
     def width(self, queries: Queries) -> int:
         """Return the numbers held for each query: its draws, and one link at a time."""
-        points = 1
-        if isinstance(queries, GaussianInput | SampleInput):
-            points = max(1, len(points_of(queries)[0]) // len(queries))
-        return points * (default_draws(self.dim) * self.dim + self._link_width())
+        each = default_draws(self.dim) * self.dim + self._link_width()
+        return n_points(queries) * each
 
     def marginal_width(self, queries: Queries) -> int:
         """Return the numbers held for each query where one output is asked: a link at draws."""

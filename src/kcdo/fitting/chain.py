@@ -38,7 +38,7 @@ _MANY_OUTPUTS = 8  # beyond which fewer orders are tried
 _TRIED_ROWS = 300
 _FOLDS = 3
 _STEPS = 200  # of the search for the weights of orders
-_LEAST_LOG = -1e3  # one row that is impossible must not outweigh all others
+_MOST_LOG = 1e3  # one row that is impossible, or certain, must not outweigh all others
 
 
 def joint_fit(
@@ -208,7 +208,7 @@ def _held_out_logs(spec: ModelSpec, rows: Rows, order: tuple[int, ...] | None) -
         else:
             model = parameters.fit(train, spec.settings)
         logs[fold_of == fold] = model.batch(test.X).logpdf_pairs(test.Y)
-    return np.maximum(logs, _LEAST_LOG)
+    return np.clip(np.nan_to_num(logs, nan=-_MOST_LOG), -_MOST_LOG, _MOST_LOG)
 
 
 def _fit_one(spec: ModelSpec, rows: Rows, order: tuple[int, ...] | None) -> AutomaticFit:
