@@ -11,7 +11,7 @@ from kcdo.fitting.chain import _mixing_shares, _worth_keeping, candidates, link_
 from tests.conftest import SHORT
 
 
-def four_outputs(rng, n=60):
+def four_outputs(rng, n=28):
     X = rng.uniform(-1, 1, (n, 2))
     first = X[:, :1] + 0.3 * rng.standard_normal((n, 1))
     others = np.array([[1.0, -0.5, 0.8]]) * first + 0.1 * rng.standard_normal((n, 3))
@@ -67,7 +67,7 @@ def test_uncertain_inputs_of_a_chain(fitted):
 
 def test_names_categories_and_bounds(short_searches, rng):
     """Frames with categories and outputs with bounds go through a chain as through one output."""
-    X, Y = four_outputs(rng, 50)
+    X, Y = four_outputs(rng, 24)
     table = pd.DataFrame({"x": X[:, 0], "kind": pd.Categorical(np.where(X[:, 1] > 0, "a", "b"))})
     outputs = pd.DataFrame(np.exp(Y[:, :2]), columns=["speed", "load"])
     model = kcdo.ConditionalDensityOperator(support=(0, None), joint="chain").fit(table, outputs)
@@ -80,8 +80,8 @@ def test_names_categories_and_bounds(short_searches, rng):
 
 
 def test_discrete_outputs_and_more_inputs_than_rows(short_searches, rng):
-    X = rng.standard_normal((30, 40))
-    counts = np.round(2 + X[:, :1] + rng.uniform(size=(30, 2)))
+    X = rng.standard_normal((24, 30))
+    counts = np.round(2 + X[:, :1] + rng.uniform(size=(24, 2)))
     model = kcdo.ConditionalDensityOperator(joint="chain").fit(X, counts)
     assert np.all(np.isfinite(model.score_samples(X, counts)))
     assert model.conditional(X[:1]).sample(2, random_state=0).shape == (1, 2, 2)
@@ -89,16 +89,16 @@ def test_discrete_outputs_and_more_inputs_than_rows(short_searches, rng):
 
 def test_weights_of_rows_count(short_searches, rng):
     """Rows of weight 0 count as absent."""
-    X, Y = four_outputs(rng, 50)
-    weights = np.ones(50)
-    weights[40:] = 0
+    X, Y = four_outputs(rng, 28)
+    weights = np.ones(28)
+    weights[24:] = 0
     model = kcdo.ConditionalDensityOperator(joint="chain")
     with_all = model.fit(X, Y[:, :2], sample_weight=weights).predict(X[:3])
-    np.testing.assert_allclose(with_all, model.fit(X[:40], Y[:40, :2]).predict(X[:3]))
+    np.testing.assert_allclose(with_all, model.fit(X[:24], Y[:24, :2]).predict(X[:3]))
 
 
 def test_one_density_where_the_output_side_is_given(short_searches, rng):
-    X, Y = four_outputs(rng, 40)
+    X, Y = four_outputs(rng, 24)
     box = kcdo.UniformBox(-3.0, 3.0, nodes=20)
     model = kcdo.ConditionalDensityOperator(reference=box).fit(X, Y[:, :2])
     assert isinstance(model._operator, Mixture)
@@ -110,7 +110,7 @@ def test_one_density_where_the_output_side_is_given(short_searches, rng):
 
 def test_two_outputs_by_held_out_rows(short_searches, rng, monkeypatch):
     """Whichever foretells the held-out rows better is fitted to all."""
-    X, Y = four_outputs(rng, 40)
+    X, Y = four_outputs(rng, 24)
     found = {}
     for better in ("grid", "chain"):
 
