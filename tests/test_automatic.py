@@ -94,7 +94,7 @@ def test_several_outputs(short_searches):
     rng = np.random.default_rng(2)
     X = rng.uniform(-2, 2, (40, 1))
     noise = rng.standard_normal((40, 2)) @ [[0.3, 0.2], [0.0, 0.2]]
-    model = auto().fit(X, np.hstack([np.sin(X), X]) + noise)
+    model = auto(joint="grid").fit(X, np.hstack([np.sin(X), X]) + noise)
     dist = model.conditional([[-1.0], [1.0]])
     np.testing.assert_allclose(dist.mean(), [[-0.84, -1.0], [0.84, 1.0]], atol=0.35)
     assert np.isfinite(dist.logpdf([[0.0, 0.0], [1e4, -1e4]])).all()

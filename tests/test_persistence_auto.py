@@ -46,7 +46,7 @@ def one_output():
 def two_outputs_of_a_frame():
     table = make_model_fixture.traffic(25)
     X, Y = table[["flow", "hour", "road"]], table[["speed", "noise"]]
-    return kcdo.ConditionalDensityOperator().fit(X, Y), X, Y
+    return kcdo.ConditionalDensityOperator(joint="grid").fit(X, Y), X, Y
 
 
 def bounded():

@@ -22,9 +22,14 @@ def scores(model: Model, X: Any, Y: Any) -> dict[str, Any]:
         columns = np.asarray(Y).reshape(len(Y), -1).T
         pairs = enumerate(zip(model.targets, columns, strict=True))
         singles = {t: (dist.marginal(i), column) for i, (t, column) in pairs}
+    joint = {}
+    if dist.n_outputs > 1:
+        dist.mean()  # what a chain draws for it is kept, and serves every marginal
+        joint = metrics.joint_scores(dist, Y)
     return {
         "rows": len(Y),
         "log_score": metrics.log_score(dist, Y),
+        **joint,
         "cde_loss": metrics.cde_loss(dist, Y),
         "crps": {name: metrics.crps(*pair) for name, pair in singles.items()},
         "coverage": {
@@ -53,6 +58,25 @@ def _calibrated(model: Model, X: Any, Y: Any) -> dict[str, Any]:
     return {"conformal": found} if any(found.values()) else {}
 
 
+def _joint_lines(found: dict[str, Any]) -> list[str]:
+    """Return lines that tell the joint scores, where there are any."""
+    told = {
+        "energy_score": ("energy", "distance of joint draws"),
+        "variogram_score": ("variogram", "of differences between outputs: their dependence"),
+        "dawid_sebastiani_score": ("Dawid-Seb.", "of mean and covariance"),
+    }
+    unit = "outputs in units of their spread; lower is better"
+    lines = [
+        f"{name:<10s} {found[key]:>9.4g}   {what}, {unit}"
+        for key, (name, what) in told.items()
+        if key in found
+    ]
+    if "rank_histogram" in found:
+        shares = " ".join(f"{share:.0%}" for share in found["rank_histogram"])
+        lines.append(f"ranks      {shares} of joint outputs in each tenth; 10% if calibrated")
+    return lines
+
+
 def score_lines(found: dict[str, Any]) -> list[str]:
     """Return lines that tell the scores, with their units."""
     unit = f"per unit of {listed(found['crps'])}"
@@ -61,6 +85,7 @@ def score_lines(found: dict[str, Any]) -> list[str]:
         f"CDE loss   {found['cde_loss']:>9.4g}   squared error of the density up to a constant, "
         f"{unit}; lower is better",
     ]
+    lines += _joint_lines(found)
     for name, value in found["crps"].items():
         lines.append(f"CRPS       {value:>9.4g}   in units of {name}; lower is better")
     for name, shares in found["coverage"].items():

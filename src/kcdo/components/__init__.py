@@ -2,6 +2,14 @@
 
 from kcdo.components.atoms import Atoms, AtomShares, class_shares, interval_masses
 from kcdo.components.base import Component, ComponentParameters
+from kcdo.components.chain import (
+    Chain,
+    ChainModel,
+    ChainModelParameters,
+    ChainParameters,
+    link_rows,
+    some_outputs,
+)
 from kcdo.components.conditioning import Conditioner, condition, unconditional
 from kcdo.components.density import (
     DensityOperator,
@@ -52,6 +60,10 @@ __all__ = [
     "AtomShares",
     "Atoms",
     "Bandwidths",
+    "Chain",
+    "ChainModel",
+    "ChainModelParameters",
+    "ChainParameters",
     "Combination",
     "Component",
     "ComponentParameters",
@@ -93,7 +105,9 @@ __all__ = [
     "distinct_sample",
     "fit_map",
     "interval_masses",
+    "link_rows",
     "log_squares",
+    "some_outputs",
     "student_tail",
     "unconditional",
     "unrounded",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.components.settings import Settings
-from kcdo.distributions import Batch, MixtureBatch
+from kcdo.distributions import Batch, GroupedBatch
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import Kernel, gaussian_draws
 from kcdo.rows import Rows
@@ -82,31 +82,30 @@ def predict_anywhere(component: Component, queries: Queries) -> dict[str, Batch]
     """Return the distributions of the queries, also of uncertain ones."""
     if component.linear or not isinstance(queries, GaussianInput | SampleInput):
         return component.predict(queries)
-    points, weights = points_of(queries)  # (S, Q, p), (Q, S)
-    each = [component.predict(point) for point in points]
-    return {name: MixtureBatch([part[name] for part in each], weights) for name in each[0]}
+    points, starts, weights = points_of(queries)
+    found = component.predict(points)  # all points at once: one by one is many times slower
+    return {name: GroupedBatch(batch, starts, weights) for name, batch in found.items()}
 
 
 def width_anywhere(component: Component, queries: Queries) -> int:
     """Return the numbers held for each query, uncertain or not."""
-    count = 1 if component.linear else _n_points(queries)
+    count = 1 if component.linear else n_points(queries)
     return count * component.width(queries)
 
 
-def points_of(queries: GaussianInput | SampleInput) -> tuple[NDArray, Array]:
-    """Return points (S, Q, p) and weights (Q, S) that stand for uncertain inputs."""
-    if isinstance(queries, GaussianInput):
-        draws = gaussian_draws(queries.for_mixtures())
-        return np.moveaxis(draws, 1, 0), np.full(draws.shape[:2], 1.0 / draws.shape[1])
-    sizes = np.diff(queries.starts)
-    longest = int(sizes.max())
-    # shorter samples repeat their last point with weight 0
-    place = np.minimum(np.arange(longest), sizes[:, None] - 1) + queries.starts[:-1, None]
-    weights = np.where(np.arange(longest) < sizes[:, None], queries.weights[place], 0.0)
-    return np.moveaxis(queries.points[place], 1, 0), weights
+def points_of(
+    queries: GaussianInput | SampleInput,
+) -> tuple[NDArray, NDArray[np.integer], Array]:
+    """Return points (S, p) that stand for uncertain inputs, where those of each begin, weights."""
+    if isinstance(queries, SampleInput):
+        return queries.points, queries.starts, queries.weights
+    draws = gaussian_draws(queries.for_mixtures())
+    n_rows, n, p = draws.shape
+    starts = np.arange(0, n_rows * n + 1, n)
+    return draws.reshape(-1, p), starts, np.full(n_rows * n, 1.0 / n)
 
 
-def _n_points(queries: Queries) -> int:
+def n_points(queries: Queries) -> int:
     """Return the points that stand for each query."""
     if isinstance(queries, GaussianInput):
         return queries.mixture_points

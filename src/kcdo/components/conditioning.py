@@ -70,6 +70,8 @@ class _QuerySource:
         self._operator, self._queries, self._transform = operator, queries, transform
         self.dim, self.signed, self.n_jobs = operator.dim, operator.signed, operator.n_jobs
         self.width = operator.width(queries)
+        marginal_width = getattr(operator, "marginal_width", operator.width)
+        self.marginal_width = marginal_width(queries)
 
     def __len__(self) -> int:
         return len(self._queries)

@@ -18,7 +18,7 @@ from kcdo.components.density import PLAIN, DensityOperator, OperatorParameters, 
 from kcdo.components.gate import Gate
 from kcdo.components.settings import Settings
 from kcdo.consistency import need
-from kcdo.distributions import Batch, MixtureBatch
+from kcdo.distributions import Batch, GroupedBatch, MixtureBatch
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.rows import Rows
@@ -133,8 +133,8 @@ class Mixture:
     def batch(self, queries: Queries) -> Batch:
         """Return the distributions of the queries."""
         if self.gate is not None and isinstance(queries, GaussianInput | SampleInput):
-            points, shares = points_of(queries)
-            return MixtureBatch([self.batch(each) for each in points], shares)
+            points, starts, shares = points_of(queries)
+            return GroupedBatch(self.batch(points), starts, shares)
         made: dict[str, Batch] = {}
         for component in self._used:
             made |= predict_anywhere(component, queries)

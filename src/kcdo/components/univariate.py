@@ -13,7 +13,7 @@ from kcdo.components.mixture import Mixture, ModelParameters
 from kcdo.components.settings import Settings
 from kcdo.components.smoothed import Bandwidths, SmoothedParameters
 from kcdo.consistency import need, shape
-from kcdo.distributions import Batch, MixtureBatch, SpikesBatch, TransformedBatch
+from kcdo.distributions import Batch, GroupedBatch, MixtureBatch, SpikesBatch, TransformedBatch
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import FeatureMap
 from kcdo.rows import Rows
@@ -66,8 +66,8 @@ class Univariate:
             mapped = queries.replace(self.features(queries.points))
             return TransformedBatch(self.mixture.batch(mapped), self.transform)
         if isinstance(queries, GaussianInput | SampleInput) and not self._keeps(queries):
-            points, weights = points_of(queries)
-            return MixtureBatch([self._at_points(each) for each in points], weights)
+            points, starts, weights = points_of(queries)
+            return GroupedBatch(self._at_points(points), starts, weights)
         return self._at_points(queries)
 
     def _keeps(self, queries: Queries) -> bool:

@@ -3,8 +3,10 @@
 from kcdo.arrays import Array
 from kcdo.distributions.affine import AffineBatch
 from kcdo.distributions.batch import Batch, join
+from kcdo.distributions.chain import ChainBatch, Link, default_draws
 from kcdo.distributions.conditional import ConditionalDistribution
 from kcdo.distributions.grid import GridLayout
+from kcdo.distributions.grouped import GroupedBatch
 from kcdo.distributions.layouts import Layout, as_points
 from kcdo.distributions.lines import Modes
 from kcdo.distributions.mixtures import MixtureBatch
@@ -36,10 +38,13 @@ __all__ = [
     "AffineBatch",
     "Batch",
     "BatchSource",
+    "ChainBatch",
     "ConditionalDistribution",
     "GridLayout",
+    "GroupedBatch",
     "HighestDensityRegion",
     "Layout",
+    "Link",
     "MixtureBatch",
     "Modes",
     "NodeBatch",
@@ -49,6 +54,7 @@ __all__ = [
     "StudentTail",
     "TransformedBatch",
     "as_points",
+    "default_draws",
     "join",
     "layout_of",
     "make_positive",

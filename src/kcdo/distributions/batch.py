@@ -15,6 +15,7 @@ from kcdo.distributions.climbing import climb
 from kcdo.distributions.integration import NO_CUTS, between, densely_at_ends, split_for, with_edges
 from kcdo.distributions.layouts import RegionShape
 from kcdo.distributions.lines import Line, Modes
+from kcdo.errors import InvalidInputError
 
 Rows = slice | NDArray[np.integer]
 
@@ -40,6 +41,16 @@ class Batch(ABC):
     @abstractmethod
     def width(self) -> int:
         """Numbers held for each distribution."""
+
+    @property
+    def uniforms(self) -> int:
+        """Uniform numbers that :meth:`sample` makes a draw of."""
+        return self.dim + 1
+
+    @property
+    def n_draws(self) -> int:
+        """Draws that stand for a distribution of several outputs where there is no closed form."""
+        return _DRAWS
 
     @abstractmethod
     def __len__(self) -> int:
@@ -75,7 +86,7 @@ class Batch(ABC):
 
     @abstractmethod
     def sample(self, uniforms: Array) -> Array:
-        """Draws (Q, n, d) made of independent uniforms (Q, n, d + 1).
+        """Draws (Q, n, d) made of independent uniforms (Q, n, ``uniforms``).
 
         The first uniform of a draw chooses its component and its node, the others its place.
         """
@@ -109,6 +120,24 @@ class Batch(ABC):
         """
 
     # --- what follows from the above; kinds that know better override it
+
+    def given(self, dims: Sequence[int], values: Array) -> "Batch":
+        """Return the distributions of the other outputs, where those of ``dims`` are values (Q, k).
+
+        Exact or by draws for chains of outputs; other kinds do not know it.
+        """
+        raise InvalidInputError(
+            "given(...) needs a chain of outputs, which this model is not: fit with "
+            'ConditionalDensityOperator(joint="chain").'
+        )
+
+    def with_draws(self, n_draws: int, seed: int) -> "Batch":
+        """Return the same distributions, by other draws where they are by draws."""
+        return self
+
+    def draw_error(self, g: Callable[[Array], Array]) -> Array:
+        """Return the standard error of E g(Y), (Q, k), as far as it is by draws at random."""
+        return np.zeros((len(self), g(np.zeros((1, self.dim))).shape[1]))
 
     def pdf(self, points: Array) -> Array:
         """Density of each distribution at shared points (G, d): (Q, G)."""
@@ -156,7 +185,7 @@ class Batch(ABC):
 
     def candidates(self) -> Array:
         """For d > 1: places of which some are near the highest density, (Q, C, d)."""
-        return self._draws(_STARTS)
+        return self._draws(min(_STARTS, self.n_draws))
 
     def peaks(self, least: float) -> list[Modes]:
         """For d = 1: return the peaks that are at least ``least`` times as high as the highest."""
@@ -168,7 +197,7 @@ class Batch(ABC):
         if self.dim == 1:
             blocks = (self.take(rows) for rows in self._blocks())
             return [s for batch in blocks for s in lines.regions(batch.line(), coverage)]
-        blocks = (self.take(rows) for rows in self._blocks(_DRAWS * self.dim))
+        blocks = (self.take(rows) for rows in self._blocks(self.n_draws * self.dim))
         return [shape for batch in blocks for shape in _regions_by_draws(batch, coverage)]
 
     def entropy(self) -> Array:
@@ -176,12 +205,12 @@ class Batch(ABC):
 
         def of_block(batch: Batch, _: slice) -> Array:
             if batch.dim > 1:
-                return -batch.logpdf_each(batch._draws(_DRAWS)).mean(axis=1)
+                return -batch.logpdf_each(batch._draws(batch.n_draws)).mean(axis=1)
             points, weights = densely_at_ends(batch.pieces())
             p = batch.pdf_each(points[:, :, None])
             return -np.einsum("qk,qk,qk->q", weights, p, log(np.where(p > 0, p, 1.0)))
 
-        return self._in_blocks(of_block, None if self.dim == 1 else _DRAWS * self.dim)
+        return self._in_blocks(of_block, None if self.dim == 1 else self.n_draws * self.dim)
 
     def square_integral(self) -> Array:
         """∫ p², (Q,)."""
@@ -206,8 +235,8 @@ class Batch(ABC):
     def quadrature(self) -> tuple[Array, Array]:
         """Points (Q, K, d) and masses (Q, K) with E g(Y) ≈ Σ_k mass_k g(point_k) for smooth g."""
         if self.dim > 1:
-            draws = self._draws(_DRAWS)
-            return draws, np.full(draws.shape[:2], 1.0 / _DRAWS)
+            draws = self._draws(self.n_draws)
+            return draws, np.full(draws.shape[:2], 1.0 / self.n_draws)
         points, weights = between(self.pieces())
         return points[:, :, None], weights * self.pdf_each(points[:, :, None])
 
@@ -252,7 +281,7 @@ class Batch(ABC):
 
     def _draws(self, n: int) -> Array:
         """Return draws (Q, n, d) that are spread evenly: a quadrature."""
-        uniforms = _even_uniforms(n, self.dim + 1)
+        uniforms = even_uniforms(n, self.uniforms)
         return self.sample(np.broadcast_to(uniforms, (len(self), *uniforms.shape)))
 
     def _at_shared(self, points: Array, answer: Callable[["Batch", Array], Array]) -> Array:
@@ -285,9 +314,10 @@ def log(values: Array) -> Array:
 
 def _regions_by_draws(batch: Batch, coverage: float) -> list[RegionShape]:
     """Rank draws by their density: volume = E 1/p(Y) inside."""
-    heights = np.sort(batch.pdf_each(batch._draws(_DRAWS)), axis=1)[:, ::-1]
-    count = int(np.ceil(coverage * _DRAWS))
-    volumes = np.sum(1.0 / heights[:, :count], axis=1) / _DRAWS
+    n = batch.n_draws
+    heights = np.sort(batch.pdf_each(batch._draws(n)), axis=1)[:, ::-1]
+    count = int(np.ceil(coverage * n))
+    volumes = np.sum(1.0 / heights[:, :count], axis=1) / n
     return [
         RegionShape(float(level), float(volume), None)
         for level, volume in zip(heights[:, count - 1], volumes, strict=True)
@@ -295,6 +325,6 @@ def _regions_by_draws(batch: Batch, coverage: float) -> list[RegionShape]:
 
 
 @lru_cache(maxsize=8)
-def _even_uniforms(n: int, dim: int) -> Array:
+def even_uniforms(n: int, dim: int, seed: int = 0) -> Array:
     """Return n points of low discrepancy in the unit cube."""
-    return qmc.Sobol(dim, rng=0).random(n)
+    return qmc.Sobol(dim, rng=seed).random(n)

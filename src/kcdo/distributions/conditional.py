@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kcdo.arrays import Array
-from kcdo.distributions.lazy import LazyBatches
+from kcdo.distributions.joint import JointQuestions
 from kcdo.distributions.lines import Modes
 from kcdo.distributions.picture import small_html
 from kcdo.distributions.regions import HighestDensityRegion
 from kcdo.distributions.scipy_names import RandomState, ScipyNames
-from kcdo.distributions.sources import BatchSource, MarginalSource
+from kcdo.distributions.sources import BatchSource, KeptSource, MarginalSource
 from kcdo.distributions.summary import Summary
 from kcdo.errors import InvalidInputError, KcdoWarning, SignedDensityError
 from kcdo.frames import NO_LABELS, Labels
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     pass
 
 
-class ConditionalDistribution(LazyBatches, ScipyNames):
+class ConditionalDistribution(JointQuestions, ScipyNames):
     """The distributions p(y | x_q) of Q queries, computed when asked, in chunks.
 
     Axes: Q queries, G points, d output dimensions; a trailing d axis is absent when the outputs
@@ -213,9 +213,8 @@ class ConditionalDistribution(LazyBatches, ScipyNames):
         if isinstance(random_state, np.random.RandomState):
             random_state = int(random_state.randint(2**31))
         rng = np.random.default_rng(random_state)
-        uniforms = self._source.dim + 1  # consumed query by query: chunking changes nothing
-        parts = self._each(
-            lambda batch, _: batch.sample(rng.random((len(batch), n, uniforms))),
+        parts = self._each(  # numbers are consumed query by query: chunking changes nothing
+            lambda batch, _: batch.sample(rng.random((len(batch), n, batch.uniforms))),
             n_jobs=1,
         )
         draws = np.concatenate(parts)
@@ -318,7 +317,10 @@ class ConditionalDistribution(LazyBatches, ScipyNames):
             raise InvalidInputError(
                 f"marginal: dims must be distinct columns below {d}; got {dims}."
             )
-        source = MarginalSource(self._source, [c % d for c in columns])
+        known = self._source
+        if self._kept is not None:  # marginals share what is kept, such as draws
+            known = KeptSource(self._source, self._kept, self._rows)
+        source = MarginalSource(known, [c % d for c in columns])
         new = ConditionalDistribution(source, flat=flat, rows=self._rows)
         return new.labelled(self._labels.only([c % d for c in columns]))
 

@@ -50,6 +50,16 @@ class MixtureBatch(Batch):
         """Numbers held for each distribution."""
         return sum(part.width for part in self.parts) + len(self.parts)
 
+    @property
+    def uniforms(self) -> int:
+        """Uniform numbers that a draw of any part is made of."""
+        return max(part.uniforms for part in self.parts)
+
+    @property
+    def n_draws(self) -> int:
+        """Draws that stand for a distribution of several outputs."""
+        return min(part.n_draws for part in self.parts)
+
     def __len__(self) -> int:
         return len(self.weights)
 
@@ -66,6 +76,25 @@ class MixtureBatch(Batch):
     def marginal(self, dims: Sequence[int]) -> "MixtureBatch":
         """Return the mixture of the parts' marginals."""
         return MixtureBatch([part.marginal(dims) for part in self.parts], self.weights)
+
+    def given(self, dims: Sequence[int], values: Array) -> "MixtureBatch":
+        """Return mixtures of the conditionals: parts that foretold the values better weigh more."""
+        logs = [part.marginal(dims).logpdf_pairs(values) for part in self.parts]
+        scores = log(self.weights) + np.stack(logs, axis=1)
+        top = scores.max(axis=1, keepdims=True)
+        weights = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
+        total = weights.sum(axis=1, keepdims=True)
+        weights = np.where(total > 0, weights / np.where(total > 0, total, 1.0), self.weights)
+        return MixtureBatch([part.given(dims, values) for part in self.parts], weights)
+
+    def with_draws(self, n_draws: int, seed: int) -> "MixtureBatch":
+        """Return the same distributions, by other draws where they are by draws."""
+        return MixtureBatch([part.with_draws(n_draws, seed) for part in self.parts], self.weights)
+
+    def draw_error(self, g: Callable[[Array], Array]) -> Array:
+        """Return the standard error of expectations."""
+        errors = np.stack([part.draw_error(g) for part in self.parts], axis=1)  # (Q, parts, k)
+        return np.sqrt(np.sum((self.weights[:, :, None] * errors) ** 2, axis=1))
 
     def pdf(self, points: Array) -> Array:
         """Density at shared points."""
@@ -235,7 +264,7 @@ def _fill(draws: Array, part: Batch, uniforms: Array, mine: NDArray[np.bool_]) -
     if count == 0:
         return
     order = np.argsort(~mine, axis=1, kind="stable")[:, :count, None]
-    made = part.sample(np.take_along_axis(uniforms, order, axis=1))
+    made = part.sample(np.take_along_axis(uniforms, order, axis=1)[:, :, : part.uniforms])
     keep = np.take_along_axis(mine[:, :, None], order, axis=1)
     old = np.take_along_axis(draws, order, axis=1)
     np.put_along_axis(draws, order, np.where(keep, made, old), axis=1)

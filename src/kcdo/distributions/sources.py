@@ -40,7 +40,9 @@ class MarginalSource:
     def __init__(self, source: BatchSource, dims: list[int]) -> None:
         self._source, self._dims = source, dims
         self.dim = len(dims)
-        self.signed, self.width, self.n_jobs = source.signed, source.width, source.n_jobs
+        self.signed, self.n_jobs = source.signed, source.n_jobs
+        # a marginal of a chain mixes as many distributions as there are draws
+        self.width = getattr(source, "marginal_width", source.width)
 
     def __len__(self) -> int:
         return len(self._source)
@@ -48,3 +50,22 @@ class MarginalSource:
     def batch(self, rows: NDArray[np.integer]) -> Batch:
         """Return the marginals of some queries."""
         return self._source.batch(rows).marginal(self._dims)
+
+
+class KeptSource:
+    """Distributions of queries that were computed before, under the numbers they had."""
+
+    def __init__(self, source: BatchSource, kept: Batch, rows: NDArray[np.integer]) -> None:
+        self.dim, self.signed, self.n_jobs = source.dim, source.signed, source.n_jobs
+        self.width = source.width
+        self.marginal_width = getattr(source, "marginal_width", source.width)
+        self._kept, self._n = kept, len(source)
+        self._place_of = np.zeros(len(source), dtype=int)
+        self._place_of[rows] = np.arange(len(rows))
+
+    def __len__(self) -> int:
+        return self._n
+
+    def batch(self, rows: NDArray[np.integer]) -> Batch:
+        """Return some of the distributions."""
+        return self._kept.take(self._place_of[rows])

@@ -45,6 +45,16 @@ class TransformedBatch(Batch):
         """Numbers held for each distribution."""
         return self.inner.width
 
+    @property
+    def uniforms(self) -> int:
+        """Uniform numbers that a draw is made of."""
+        return self.inner.uniforms
+
+    @property
+    def n_draws(self) -> int:
+        """Draws that stand for a distribution of several outputs."""
+        return self.inner.n_draws
+
     def __len__(self) -> int:
         return len(self.inner)
 
@@ -59,6 +69,21 @@ class TransformedBatch(Batch):
     def marginal(self, dims: Sequence[int]) -> "TransformedBatch":
         """Return the distributions of some outputs."""
         return TransformedBatch(self.inner.marginal(dims), self.transform.of_columns(dims))
+
+    def given(self, dims: Sequence[int], values: Array) -> "TransformedBatch":
+        """Return the distributions of the other outputs, given those of ``dims``."""
+        others = [i for i in range(self.dim) if i not in dims]
+        known = self.transform.of_columns(dims)
+        inner = self.inner.given(dims, known.forward(known.off_bounds(values)))
+        return TransformedBatch(inner, self.transform.of_columns(others))
+
+    def with_draws(self, n_draws: int, seed: int) -> "TransformedBatch":
+        """Return the same distributions, by other draws where they are by draws."""
+        return replace(self, inner=self.inner.with_draws(n_draws, seed))
+
+    def draw_error(self, g: Callable[[Array], Array]) -> Array:
+        """Return the standard error of expectations."""
+        return self.inner.draw_error(lambda t: g(self.transform.inverse(t)))
 
     def pdf_each(self, points: Array) -> Array:
         """Density of each distribution at its own points; 0 beyond the bounds."""

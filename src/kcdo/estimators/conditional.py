@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -16,6 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from kcdo.arrays import Array
 from kcdo.components import (
+    Chain,
+    ChainModel,
+    ChainModelParameters,
     Combination,
     DensityOperator,
     Effort,
@@ -26,6 +30,7 @@ from kcdo.components import (
     Univariate,
     UnivariateParameters,
     condition,
+    link_rows,
     unconditional,
 )
 from kcdo.consistency import kernel_fits, need, shape
@@ -47,7 +52,7 @@ from kcdo.fitting import (
     ModelSpec,
     Pilot,
     StreamPlan,
-    automatic_fit,
+    joint_fit,
     pilot_size,
     ridge_value,
     same_plan,
@@ -59,7 +64,7 @@ from kcdo.frames import Labels
 from kcdo.kernels import Kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference
-from kcdo.metrics.importance import shuffled_importances
+from kcdo.metrics.importance import shuffled_divergences, shuffled_importances
 from kcdo.missing import MISSING
 from kcdo.parallel import blas_limit, thread_count
 from kcdo.progress import Deadline, Progress
@@ -83,6 +88,7 @@ from kcdo.transforms import Columns, Support, strictly_inside, transform_for
 from kcdo.validation import check_outputs, is_chunks, warn_few_values
 
 SELECTIONS = ("auto", *RULES)
+JOINT_FORMS = ("auto", "chain", "grid")
 EFFORT = Effort()  # of every fit
 _IMPORTANCE_ROWS = 64  # enough for the two digits of a report
 
@@ -138,6 +144,14 @@ class ConditionalDensityOperator(ConditionalEstimator):
     max_seconds : float, optional
         Time after which ``selection="auto"`` begins no further stage that it can do without: the
         model is the best so far, with a warning, and ``report_.stopped`` names what was left out.
+    joint : {"auto", "chain", "grid"}
+        How ``selection="auto"`` models several outputs. "chain": each output given the inputs and
+        the outputs before it, by a univariate fit, in up to three orders; "grid": one density of
+        all outputs, on a grid up to three of them and on weighted points beyond. "auto" takes the
+        chain beyond three outputs, and up to three whichever foretells held-out rows better.
+        Options of the output side (``kernel_y``, ``reference``, ``alpha_prime``), signed densities
+        and inputs that are no columns of numbers are for one density, as is a ``combination`` of
+        up to three outputs: "auto" then takes that.
 
     Attributes
     ----------
@@ -170,8 +184,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     report_: FitReport
     sums_: NystromSums
-    _operator: DensityOperator | Mixture | Univariate
-    _parameters: ModelParameters | UnivariateParameters
+    _operator: DensityOperator | Mixture | Univariate | ChainModel
+    _parameters: ModelParameters | UnivariateParameters | ChainModelParameters
     _plan: StreamPlan
     _transform: Columns | None
 
@@ -194,6 +208,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         output_transform: str | None = "auto",
         missing: str = "raise",
         max_seconds: float | None = None,
+        joint: str = "auto",
     ) -> None:
         self.kernel_x = kernel_x
         self.kernel_y = kernel_y
@@ -212,6 +227,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self.output_transform = output_transform
         self.missing = missing
         self.max_seconds = max_seconds
+        self.joint = joint
 
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to inputs X (N, p) and outputs y (N,) or (N, d), arrays or data frames.
@@ -368,13 +384,13 @@ class ConditionalDensityOperator(ConditionalEstimator):
         deadline = Deadline(self.max_seconds)
         plain = self._spec(solver)
         spec = replace(plain, progress=replace(plain.progress, deadline=deadline))
-        fitted = automatic_fit(spec, rows)
+        fitted = joint_fit(spec, rows, lambda X, w: self._choose_solver(X, w)[1], self.joint)
         self._finish(fitted.system, fitted.model, len(rows), started)
         self._parameters = fitted.parameters
         names = getattr(self, "feature_names_in_", None)
         importances: dict[str, float] = {}
         if deadline.allows("importances"):
-            found = self._importances(rows.X)
+            found = self._importances(rows)
             names = [str(j) for j in range(len(found))] if names is None else names
             importances = dict(zip(names, found.tolist(), strict=True))
         self.report_ = replace(
@@ -392,11 +408,23 @@ class ConditionalDensityOperator(ConditionalEstimator):
                 stacklevel=4,
             )
 
-    def _importances(self, inputs: NDArray) -> Array:
+    def _importances(self, rows: Rows) -> Array:
         """Return how much each column of the training rows matters."""
-        if inputs.dtype == object:  # anything that a kernel compares: no columns to shuffle
+        if rows.X.dtype == object:  # anything that a kernel compares: no columns to shuffle
             return np.ones(1)
-        return shuffled_importances(self._given, inputs, _IMPORTANCE_ROWS)
+        if isinstance(self._operator, ChainModel):
+            return self._link_importances(self._operator.chains[0], rows)
+        return shuffled_importances(self._given, rows.X, _IMPORTANCE_ROWS)
+
+    def _link_importances(self, chain: Chain, rows: Rows) -> Array:
+        """Return the importances of a chain: the divergence of joint densities is that of links."""
+        p = rows.X.shape[1]
+        found = np.zeros(p)
+        for j, link in enumerate(chain.links):
+            inputs = link_rows(rows, chain.order, j).X
+            given = partial(condition, link, flat=True)
+            found += shuffled_divergences(given, inputs, shuffled_columns=range(p))
+        return 1.0 - np.exp(-found / len(chain.links))
 
     def _fit_chunks(self, source: Any, started: float) -> None:
         options = self._stream_options()
@@ -478,7 +506,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             transforms=self.output_transform == "auto",
         )
 
-    def _chosen_parameters(self) -> ModelParameters | UnivariateParameters:
+    def _chosen_parameters(self) -> ModelParameters | UnivariateParameters | ChainModelParameters:
         if hasattr(self, "_parameters"):
             return self._parameters
         operator = self._operator.primary
@@ -488,7 +516,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
     def _finish(
         self,
         system: System,
-        operator: DensityOperator | Mixture | Univariate,
+        operator: DensityOperator | Mixture | Univariate | ChainModel,
         n_samples: int,
         started: float,
     ) -> None:
@@ -516,9 +544,13 @@ class ConditionalDensityOperator(ConditionalEstimator):
         operator, d = self._operator, self._operator.dim
         if self._transform is not None:
             need(len(self._transform.parts) == d, "the bounds of the outputs")
-        if hasattr(self, "_parameters"):
-            need({part.dim for part in self._parameters.components} <= {d, None}, "outputs")
-            for kernel in {k for part in self._parameters.components for k in part.kernels}:
+        parameters = getattr(self, "_parameters", None)
+        if isinstance(operator, ChainModel) or isinstance(parameters, ChainModelParameters):
+            orders = [[c.order for c in getattr(m, "chains", ())] for m in (operator, parameters)]
+            need(orders[0] == orders[1], "parameters of a chain")
+        elif parameters is not None:
+            need({part.dim for part in parameters.components} <= {d, None}, "outputs")
+            for kernel in {k for part in parameters.components for k in part.kernels}:
                 kernel_fits(kernel, operator.primary.system.centres)
         else:
             need(isinstance(operator, DensityOperator), "a mixture without its parameters")
@@ -550,6 +582,10 @@ class ConditionalDensityOperator(ConditionalEstimator):
                 f"missing must be one of {list(MISSING)}; got {self.missing!r}."
             )
         check_seconds(self.max_seconds)
+        if self.joint not in JOINT_FORMS:
+            raise InvalidInputError(
+                f"joint must be one of {list(JOINT_FORMS)}; got {self.joint!r}."
+            )
         check_positivity(self.positivity)
         check_ridge(self.alpha, "alpha")
         check_output_options(self.kernel_y, self.reference, self.alpha_prime, self.filter)

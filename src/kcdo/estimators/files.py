@@ -5,6 +5,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from kcdo.components import (
+    ChainModel,
+    ChainModelParameters,
     DensityOperator,
     MeanOperator,
     Mixture,
@@ -44,8 +46,8 @@ register_model(
     ConditionalDensityOperator,
     _CONDITIONAL
     | {
-        "_operator": DensityOperator | Mixture | Univariate,
-        "_parameters": ModelParameters | UnivariateParameters,
+        "_operator": DensityOperator | Mixture | Univariate | ChainModel,
+        "_parameters": ModelParameters | UnivariateParameters | ChainModelParameters,
         "_transform": Columns | None,
         "_plan": StreamPlan,
         "sums_": NystromSums,

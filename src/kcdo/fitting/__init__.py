@@ -2,6 +2,7 @@
 
 from kcdo.fitting.automatic import AutomaticFit, automatic_fit, pilot_spec
 from kcdo.fitting.binning import OutputBins
+from kcdo.fitting.chain import joint_fit
 from kcdo.fitting.output_side import (
     DEFAULT_ALPHA,
     output_side,
@@ -24,6 +25,7 @@ __all__ = [
     "Pilot",
     "StreamPlan",
     "automatic_fit",
+    "joint_fit",
     "output_side",
     "pilot_size",
     "pilot_spec",

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.components import (
+    ChainModel,
+    ChainModelParameters,
     Component,
     ComponentParameters,
     DensityOperator,
@@ -45,8 +47,8 @@ _TAIL_ROWS = 8.0  # that a tail about the mean counts as, beside a handful of ro
 class AutomaticFit:
     """A model and what was chosen on the way."""
 
-    model: Mixture | Univariate
-    parameters: ModelParameters | UnivariateParameters
+    model: Mixture | Univariate | ChainModel
+    parameters: ModelParameters | UnivariateParameters | ChainModelParameters
     loss: float | None
 
     @property

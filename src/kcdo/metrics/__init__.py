@@ -50,6 +50,7 @@ from kcdo.metrics.scorers import (
     variogram_score_scorer,
 )
 from kcdo.metrics.scores import cde_loss, crps, log_score
+from kcdo.metrics.several import joint_scores
 
 __all__ = [
     "CalibrationTest",
@@ -71,6 +72,7 @@ __all__ = [
     "importances",
     "interval_coverage",
     "interval_width",
+    "joint_scores",
     "log_score",
     "log_score_scorer",
     "multivariate_ranks",

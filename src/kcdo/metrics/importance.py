@@ -1,6 +1,6 @@
 """How much each input matters to the predictions: the one definition, wherever it is shown."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -82,11 +82,12 @@ def shuffled_divergences(
     X: Any,
     moments: Callable[[Any], tuple[Array, Array]] = mean_and_log_sd,
     n_rows: int | None = None,
+    shuffled_columns: Sequence[int] | None = None,
 ) -> Array:
     """Return how far predictions move when each column of X is shuffled, D (p,).
 
     ``moments`` maps distributions to means and logarithms of spreads, (Q, d) each; ``n_rows`` are
-    drawn, by default fewer for many columns.
+    drawn, by default fewer for many columns. Other columns than all may be named.
     """
     columns = table_columns(X)
     if not len(columns[0]):
@@ -97,11 +98,12 @@ def shuffled_divergences(
     rows = [column[chosen] for column in columns]
     before = moments(conditional(table_like(X, rows)))
     order = rng.permutation(n_rows)
-    found = np.empty(len(rows))
-    for j, column in enumerate(rows):
-        shuffled = [*rows[:j], column[order], *rows[j + 1 :]]
+    asked = range(len(rows)) if shuffled_columns is None else shuffled_columns
+    found = np.empty(len(asked))
+    for k, j in enumerate(asked):
+        shuffled = [*rows[:j], rows[j][order], *rows[j + 1 :]]
         after = moments(conditional(table_like(X, shuffled)))
-        found[j] = gaussian_divergences(before, after).mean()
+        found[k] = gaussian_divergences(before, after).mean()
     return found
 
 

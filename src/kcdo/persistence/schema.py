@@ -114,6 +114,8 @@ register(
     components.LocationScale,
     fields={"map": components.LocationScaleMap, "residual": components.DensityOperator},
 )
+for _name in ("Chain", "ChainModel"):
+    register(_name, getattr(components, _name))
 register("MarginalTail", components.MarginalTail)
 register("Mixture", components.Mixture)
 for _name in [
@@ -137,7 +139,10 @@ register("NearestParameters", components.NearestParameters)
 register("LocationScaleParameters", components.LocationScaleParameters)
 register("MarginalTailParameters", components.MarginalTailParameters)
 register("ModelParameters", components.ModelParameters)
-for _name in ("SmoothedParameters", "AtomParameters", "UnivariateParameters"):
+for _name in (
+    *("SmoothedParameters", "AtomParameters", "UnivariateParameters"),
+    *("ChainParameters", "ChainModelParameters"),
+):
     register(_name, getattr(components, _name))
 
 register("Progress", Progress, fields={"verbose": bool})

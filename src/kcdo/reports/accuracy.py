@@ -12,6 +12,7 @@ from kcdo.metrics import (
     HistogramTest,
     calibration_test,
     crps,
+    joint_scores,
     pit_histogram_test,
     pit_values,
 )
@@ -63,10 +64,14 @@ class OutputAccuracy:
 
 @dataclass(frozen=True, eq=False)
 class Accuracy:
-    """Accuracy on some rows: the joint log densities, and the accuracy of every output."""
+    """Accuracy on some rows: the joint log densities, and the accuracy of every output.
+
+    ``joint`` has the scores of several outputs at once, by name.
+    """
 
     log_densities: Array
     outputs: tuple[OutputAccuracy, ...]
+    joint: dict[str, float] = field(default_factory=dict)
 
     @property
     def log_score(self) -> float:
@@ -90,10 +95,12 @@ def measure_accuracy(
     log_densities = dist.logpdf_pairs(Y[:, 0] if flat else Y)
     if flat:
         return Accuracy(log_densities, (_output_accuracy(dist, Y[:, 0], marginal),))
+    dist.mean()  # what a chain draws for it is kept, and serves every marginal
+    scores = {k: v for k, v in joint_scores(dist, Y).items() if isinstance(v, float)}
     outputs = [
         _output_accuracy(dist.marginal(k), y, marginal.marginal(k)) for k, y in enumerate(Y.T)
     ]
-    return Accuracy(log_densities, tuple(outputs))
+    return Accuracy(log_densities, tuple(outputs), scores)
 
 
 def _output_accuracy(

@@ -55,6 +55,11 @@ _VERDICTS = {
     "mixed": "Some intervals hold more rows than they promise, others fewer: the curve leaves the "
     "band on both sides.",
 }
+_JOINT = {
+    "energy_score": "Energy score",
+    "variogram_score": "Variogram score",
+    "dawid_sebastiani_score": "Dawid-Sebastiani score",
+}
 _SHOWN_ELSEWHERE = {"importances", "kernel_x"}
 _DULL_IF_EMPTY = {"jitter", "iterations", "residual", "binning_error", "weights"}
 
@@ -69,6 +74,7 @@ def accuracy_section(
         "n_rows": rows.n,
         "n_impossible": accuracy.n_impossible,
         "log_score": accuracy.log_score,
+        "joint": [(_JOINT[name], value) for name, value in accuracy.joint.items()],
         "outputs": [
             _output_scores(column, found, drawn=k < _MOST_FIGURES)
             for k, (column, found) in enumerate(pairs)

@@ -1,0 +1,288 @@
+"""Joint distributions by the chain rule: each output given the inputs and the outputs before it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.arrays import Array
+from kcdo.distributions.batch import Batch, Rows, even_uniforms
+from kcdo.distributions.chain_parts import PartBatch
+from kcdo.distributions.grouped import GroupedBatch
+from kcdo.parallel import ordered_map, shared_property
+
+_NUMBERS = 1 << 20  # held at a time by a thread
+_REPLICATES = 8  # independent sets of draws, whose means tell a standard error
+_LINK_DRAWS = 512  # draws times links of one distribution, by default
+_FEWEST, _MOST = 64, 512
+
+
+class Link(Protocol):
+    """A model of one output, given the inputs and the outputs before it."""
+
+    def batch(self, queries: NDArray) -> Batch:
+        """Return the distributions of the queries."""
+
+    def width(self, queries: NDArray) -> int:
+        """Return the numbers held for each query."""
+
+
+def default_draws(d: int) -> int:
+    """Return how many draws stand for a chain of d outputs, unless told otherwise.
+
+    >>> [default_draws(d) for d in (2, 3, 8, 16)]
+    [512, 256, 64, 64]
+    """
+    wished = _LINK_DRAWS // max(1, d - 1)
+    return int(np.clip(1 << (wished.bit_length() - 1), _FEWEST, _MOST))
+
+
+@dataclass(frozen=True, eq=False)
+class ChainBatch(Batch):
+    """∏_j p(y_o(j) | x, y_o(1), …, y_o(j-1)) for one order o of the outputs.
+
+    Log densities are sums over the links, and draws are made link after link: both are exact. Of
+    the output that is first in the order, everything is; moments, marginals and regions of the
+    others are by ``draws_each`` fixed quasi-random draws, so that they are the same at every call.
+
+    Parameters
+    ----------
+    inputs : (Q, p)
+        Inputs of the queries.
+    links : sequence of Link
+        Link j takes the inputs with the outputs ``order[:j]`` appended, in this order.
+    order : tuple of int
+        The outputs, in the order of the links.
+    draws_each, seed : int
+        Draws of each distribution, in eight independent sets, and their seed.
+    n_jobs : int, optional
+        Threads.
+    """
+
+    inputs: NDArray
+    links: tuple[Link, ...]
+    order: tuple[int, ...]
+    draws_each: int
+    seed: int = 0
+    n_jobs: int | None = None
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs."""
+        return len(self.order)
+
+    @property
+    def width(self) -> int:
+        """Numbers held for each distribution: its inputs and its draws."""
+        return self.inputs.shape[1] + self.n_draws * self.dim
+
+    @property
+    def n_draws(self) -> int:
+        """Draws of each distribution."""
+        return self.draws_each
+
+    @property
+    def uniforms(self) -> int:
+        """Two uniform numbers for each link, after one that chooses among orders."""
+        return 2 * self.dim + 1
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def take(self, rows: Rows) -> "ChainBatch":
+        """Return some of the distributions, with the draws that are known."""
+        some = replace(self, inputs=self.inputs[rows])
+        if "drawn" in vars(self):
+            vars(some)["drawn"] = self.drawn[rows]
+        return some
+
+    def joined(self, others: Sequence["ChainBatch"]) -> "ChainBatch":
+        """Return these distributions followed by others."""
+        every = [self, *others]
+        both = replace(self, inputs=np.concatenate([each.inputs for each in every]))
+        if all("drawn" in vars(each) for each in every):
+            vars(both)["drawn"] = np.concatenate([each.drawn for each in every])
+        return both
+
+    def with_draws(self, n_draws: int, seed: int) -> "ChainBatch":
+        """Return the same distributions, with other draws."""
+        return replace(self, draws_each=n_draws, seed=seed)
+
+    # --- exact: densities and draws
+
+    def pdf_each(self, points: Array) -> Array:
+        """Density of each distribution at its own points."""
+        return np.exp(self.logpdf_each(points))
+
+    def logpdf_each(self, points: Array) -> Array:
+        """Sum of the log densities of the links."""
+        total = np.zeros(points.shape[:2])
+        for j in range(self.dim):
+            total += self.log_link(j, points)
+        return total
+
+    def logpdf(self, points: Array) -> Array:
+        """Log density at shared points."""
+        return self._at_shared(points, lambda batch, each: batch.logpdf_each(each))
+
+    def sample(self, uniforms: Array) -> Array:
+        """Draws, each output given those before it."""
+        draws = np.empty((*uniforms.shape[:2], self.dim))
+        for j, output in enumerate(self.order):
+            draws[:, :, output] = self.draw_link(j, draws, uniforms)
+        return draws
+
+    def log_link(self, j: int, points: Array) -> Array:
+        """Return log p(y_o(j) | x, y_o(1..j-1)) at points (Q, n, d), (Q, n)."""
+        y = points[:, :, self.order[j]].reshape(-1, 1)
+        return self._along(j, points, lambda batch, rows: batch.logpdf_pairs(y[rows]))
+
+    def draw_link(self, j: int, points: Array, uniforms: Array) -> Array:
+        """Return draws of output ``order[j]``, given those before it in points (Q, n, d)."""
+        u = uniforms[:, :, 1 + 2 * j : 3 + 2 * j].reshape(-1, 1, 2)
+        return self._along(j, points, lambda batch, rows: batch.sample(u[rows])[:, 0, 0])
+
+    def link_batch(self, j: int, points: Array) -> Batch:
+        """Return the distributions of link j at points (Q, n, d), as a batch of Q · n."""
+        return self.links[j].batch(self._link_inputs(j, points))
+
+    def _link_inputs(self, j: int, points: Array) -> NDArray:
+        n = points.shape[1]
+        before = points[:, :, list(self.order[:j])].reshape(len(self) * n, j)
+        return np.hstack([np.repeat(self.inputs, n, axis=0), before])
+
+    def _along(
+        self, j: int, points: Array, answer: Callable[[Batch, NDArray[np.integer]], Array]
+    ) -> Array:
+        """Return the answers of link j at points (Q, n, d), (Q, n), a part at a time.
+
+        Points that agree in all that the link sees are asked once: those of a grid mostly do.
+        """
+        rows = self._link_inputs(j, points)
+        order = np.lexsort(rows.T[::-1])
+        step = max(1, _NUMBERS // self.links[j].width(rows[:1]))
+        parts = [order[start : start + step] for start in range(0, len(order), step)]
+
+        def work(part: NDArray[np.integer]) -> Array:
+            distinct, place = np.unique(rows[part], axis=0, return_inverse=True)
+            return answer(self.links[j].batch(distinct).take(place.ravel()), part)
+
+        found = np.empty(len(rows))
+        for part, values in zip(parts, ordered_map(work, parts, self.n_jobs), strict=True):
+            found[part] = values
+        return found.reshape(points.shape[:2])
+
+    # --- by draws, but for what is first in the order
+
+    @shared_property
+    def drawn(self) -> Array:
+        """Draws (Q, n, d) that are spread evenly, the same uniforms for every query."""
+        uniforms = self.fixed_uniforms()
+        return self.sample(np.broadcast_to(uniforms, (len(self), *uniforms.shape)))
+
+    def fixed_uniforms(self) -> Array:
+        """Return the uniforms (n, k) of the draws: independent sets of even ones."""
+        size = max(1, self.n_draws // _REPLICATES)
+        sets = [
+            even_uniforms(size, self.uniforms, _REPLICATES * self.seed + r)
+            for r in range(_REPLICATES)
+        ]
+        return np.concatenate(sets)[: self.n_draws]
+
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and covariance of the draws; exact for the output that is first."""
+        draws, first = self.drawn, self.order[0]
+        mean = draws.mean(axis=1)
+        gap = draws - mean[:, None]
+        cov = np.einsum("qnd,qne->qde", gap, gap) / draws.shape[1]
+        mean_first, var_first = self.links[0].batch(self.inputs).moments()
+        mean[:, first] = mean_first[:, 0]
+        stretch = np.sqrt(var_first[:, 0, 0] / np.maximum(cov[:, first, first], 1e-300))
+        cov[:, first, :] *= stretch[:, None]
+        cov[:, :, first] *= stretch[:, None]
+        return mean, cov
+
+    def draw_error(self, g: Callable[[Array], Array]) -> Array:
+        """Return the standard error of E g(Y), (Q, k), from the independent sets of draws."""
+        return replicate_error(self.drawn, g)
+
+    def quadrature(self) -> tuple[Array, Array]:
+        """Return the draws, of equal mass."""
+        return self.drawn, np.full(self.drawn.shape[:2], 1.0 / self.drawn.shape[1])
+
+    def _draws(self, n: int) -> Array:
+        return self.drawn if n >= self.n_draws else self.drawn[:, :n]
+
+    def _with_events(
+        self, found: Array, g: Callable[[Array], Array], points: Array, values: Array
+    ) -> Array:
+        return found  # the cdf is by the same draws
+
+    def cdf_each(self, points: Array) -> Array:
+        """Share of the draws that lie below, at each distribution's own points."""
+        return share_below(self.drawn, points, None)
+
+    def quantile(self, levels: Array) -> Array:
+        """Quantiles of each marginal."""
+        lines = [self.marginal([i]).quantile(levels) for i in range(self.dim)]
+        return np.concatenate(lines, axis=2)
+
+    def support(self) -> Array:
+        """Least and greatest place of positive density in each marginal, of all draws."""
+        ends = [self.marginal([i]).support() for i in range(self.dim)]
+        return np.concatenate(ends, axis=2)
+
+    def knots(self) -> Array:
+        """Return the knots of the one output there is."""
+        return self.links[0].batch(self.inputs).knots()
+
+    def pieces(self) -> Array:
+        """Return the pieces of the one output there is."""
+        return self.links[0].batch(self.inputs).pieces()
+
+    # --- some outputs, or some given others
+
+    def marginal(self, dims: Sequence[int]) -> Batch:
+        """Return the distributions of some outputs: exact for the first ones of the order."""
+        dims, leading = list(dims), set(self.order[: len(dims)])
+        if set(dims) == leading:
+            if len(dims) == 1:
+                return self.links[0].batch(self.inputs)
+            order = tuple(dims.index(output) for output in self.order[: len(dims)])
+            return replace(self, links=self.links[: len(dims)], order=order)
+        if len(dims) > 1:
+            return PartBatch(self, tuple(dims))
+        inner = self.link_batch(self.order.index(dims[0]), self.drawn)
+        return GroupedBatch.of_equal(inner, self.n_draws)
+
+    def given(self, dims: Sequence[int], values: Array) -> Batch:
+        """Return the distributions of the other outputs: exact if those given come first."""
+        dims, k = list(dims), len(dims)
+        others = [i for i in range(self.dim) if i not in dims]
+        if set(dims) != set(self.order[:k]):
+            return PartBatch.of(self, tuple(others), tuple(dims), values)
+        known = values[:, [dims.index(output) for output in self.order[:k]]]
+        order = tuple(others.index(output) for output in self.order[k:])
+        inputs = np.hstack([self.inputs, known])
+        if len(others) == 1:
+            return self.links[k].batch(inputs)
+        return replace(self, inputs=inputs, links=self.links[k:], order=order)
+
+
+def replicate_error(draws: Array, g: Callable[[Array], Array]) -> Array:
+    """Return the standard error of the mean of g over independent sets of draws (Q, n, d)."""
+    n_rows, n, d = draws.shape
+    values = g(np.ascontiguousarray(draws).reshape(-1, d))
+    means = values.reshape(n_rows, _REPLICATES, n // _REPLICATES, -1).mean(axis=2)
+    return means.std(axis=1, ddof=1) / np.sqrt(_REPLICATES)
+
+
+def share_below(draws: Array, points: Array, weights: Array | None) -> Array:
+    """Return the share of weighted draws (Q, n, d) below points (Q, G, d), (Q, G)."""
+    out = np.empty(points.shape[:2])
+    for g in range(points.shape[1]):
+        below = np.all(draws <= points[:, g, None, :], axis=2)
+        out[:, g] = np.average(below, axis=1, weights=weights)
+    return out

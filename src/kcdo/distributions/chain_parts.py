@@ -1,0 +1,280 @@
+"""Some outputs of a chain, given others that need not come first: by weighted draws."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kcdo.arrays import Array
+from kcdo.distributions.affine import AffineBatch
+from kcdo.distributions.batch import Batch, Rows
+from kcdo.distributions.grid import GridLayout
+from kcdo.distributions.layouts import choose_nodes
+from kcdo.distributions.nodes import NodeBatch
+from kcdo.measures import Grid
+from kcdo.parallel import shared_property
+
+if TYPE_CHECKING:
+    from kcdo.distributions.chain import ChainBatch
+
+_COARSE, _FINE = 128, 512  # nodes of a density on a line: first to find where it is, then for good
+_UNLIKELY = 1e-7  # density, relative to the highest, beyond which a line ends
+_BEYOND = 0.5  # of the extent of draws, where densities on a line begin and end
+
+
+@dataclass(frozen=True, eq=False)
+class PartBatch(Batch):
+    """The outputs ``kept`` of a chain, where the outputs ``fixed`` have known values.
+
+    Where other outputs come before those in the order, their density is a mean over draws of the
+    others: p(y_S | x) = E ∏_{j in S} p(y_j | x, what comes before), with S held and the others
+    drawn (likelihood weighting). So are draws: those of the chain, weighted.
+
+    Parameters
+    ----------
+    chain : ChainBatch
+        The joint distributions.
+    kept, fixed : tuple of int
+        Outputs of the chain.
+    values : (Q, len(fixed)), optional
+        Of the fixed outputs.
+    """
+
+    chain: "ChainBatch"
+    kept: tuple[int, ...]
+    fixed: tuple[int, ...] = ()
+    values: Array | None = None
+
+    @classmethod
+    def of(
+        cls, chain: "ChainBatch", kept: tuple[int, ...], fixed: tuple[int, ...], values: Array
+    ) -> Batch:
+        """Return the distributions of some outputs given others; of one output, on a line."""
+        part = cls(chain, kept, fixed, values)
+        return part.on_a_line() if len(kept) == 1 else part
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs that are kept."""
+        return len(self.kept)
+
+    @property
+    def width(self) -> int:
+        """Numbers held for each distribution."""
+        return self.chain.width
+
+    @property
+    def uniforms(self) -> int:
+        """Uniform numbers that a draw is made of."""
+        return self.chain.uniforms
+
+    @property
+    def n_draws(self) -> int:
+        """Draws of each distribution."""
+        return self.chain.n_draws
+
+    def __len__(self) -> int:
+        return len(self.chain)
+
+    def take(self, rows: Rows) -> "PartBatch":
+        """Return some of the distributions."""
+        values = None if self.values is None else self.values[rows]
+        return replace(self, chain=self.chain.take(rows), values=values)
+
+    def joined(self, others: Sequence["PartBatch"]) -> "PartBatch":
+        """Return these distributions followed by others."""
+        chain = self.chain.joined([other.chain for other in others])
+        if self.values is None:
+            return replace(self, chain=chain)
+        values = [self.values, *(other.values for other in others if other.values is not None)]
+        return replace(self, chain=chain, values=np.concatenate(values))
+
+    def with_draws(self, n_draws: int, seed: int) -> "PartBatch":
+        """Return the same distributions, by other draws."""
+        return replace(self, chain=self.chain.with_draws(n_draws, seed))
+
+    def marginal(self, dims: Sequence[int]) -> Batch:
+        """Return the distributions of some of the outputs."""
+        kept = tuple(self.kept[i] for i in dims)
+        if self.values is None:
+            return self.chain.marginal(kept)
+        return PartBatch.of(self.chain, kept, self.fixed, self.values)
+
+    def given(self, dims: Sequence[int], values: Array) -> Batch:
+        """Return the distributions of the other outputs, more of them given."""
+        more = tuple(self.kept[i] for i in dims)
+        kept = tuple(output for output in self.kept if output not in more)
+        known = values if self.values is None else np.hstack([self.values, values])
+        return PartBatch.of(self.chain, kept, (*self.fixed, *more), known)
+
+    # --- densities
+
+    def pdf_each(self, points: Array) -> Array:
+        """Density of each distribution at its own points."""
+        return np.exp(self.logpdf_each(points))
+
+    def logpdf_each(self, points: Array) -> Array:
+        """Log density: that of all that is held, less that of what is given."""
+        found = np.empty(points.shape[:2])
+        for rows in self._blocks(points[0].size * self.n_draws):
+            found[rows] = self.take(rows)._log_joint(points[rows])
+        return found - self._log_given()[:, None]
+
+    def _log_joint(self, points: Array) -> Array:
+        if self.values is None:
+            return self._log_held(self.kept, points)
+        known = np.broadcast_to(self.values[:, None], (*points.shape[:2], len(self.fixed)))
+        return self._log_held((*self.fixed, *self.kept), np.concatenate([known, points], axis=2))
+
+    def _log_given(self) -> Array:
+        """Return log p of what is given, (Q,)."""
+        if self.values is None:
+            return np.zeros(len(self))
+        return self._log_held(self.fixed, self.values[:, None])[:, 0]
+
+    def _log_held(self, held: tuple[int, ...], values: Array) -> Array:
+        """Return log p(y_S | x) of outputs that are held at values (Q, G, |S|), (Q, G)."""
+        last = max(self.chain.order.index(output) for output in held) + 1
+        alone = set(held) == set(self.chain.order[:last])
+        n = 1 if alone else self.n_draws
+        _, logs = self._held_draws(held, values, n, last)
+        logs = logs.reshape(*values.shape[:2], n)
+        top = logs.max(axis=2)
+        safe = np.where(np.isfinite(top), top, 0.0)
+        with np.errstate(divide="ignore"):
+            return safe + np.log(np.exp(logs - safe[:, :, None]).mean(axis=2))
+
+    def _held_draws(
+        self, held: tuple[int, ...], values: Array, n: int, last: int
+    ) -> tuple[Array, Array]:
+        """Return draws (Q, G · n, d) with some outputs held, and their log weights (Q, G · n)."""
+        n_rows, n_points = values.shape[:2]
+        points = np.zeros((n_rows, n_points * n, self.chain.dim))
+        points[:, :, list(held)] = np.repeat(values, n, axis=1)
+        uniforms = np.tile(self.chain.fixed_uniforms()[:n], (n_points, 1))
+        uniforms = np.broadcast_to(uniforms, (n_rows, *uniforms.shape))
+        logs = np.zeros(points.shape[:2])
+        for j, output in enumerate(self.chain.order[:last]):
+            if output in held:
+                logs += self.chain.log_link(j, points)
+            else:
+                points[:, :, output] = self.chain.draw_link(j, points, uniforms)
+        return points, logs
+
+    # --- by weighted draws
+
+    @shared_property
+    def weighted(self) -> tuple[Array, Array]:
+        """Draws (Q, n, d) of the outputs that are kept, and their weights (Q, n)."""
+        if self.values is None:
+            draws = self.chain.drawn
+            return draws[:, :, list(self.kept)], np.full(draws.shape[:2], 1.0 / draws.shape[1])
+        draws, logs = self._held_draws(
+            self.fixed, self.values[:, None], self.n_draws, self.chain.dim
+        )
+        top = logs.max(axis=1, keepdims=True)
+        weights = np.exp(logs - np.where(np.isfinite(top), top, 0.0))
+        total = weights.sum(axis=1, keepdims=True)
+        even = np.full_like(weights, 1.0 / weights.shape[1])
+        weights = np.where(total > 0, weights / np.where(total > 0, total, 1.0), even)
+        return draws[:, :, list(self.kept)], weights
+
+    def sample(self, uniforms: Array) -> Array:
+        """Draws of the chain; given others, weighted ones, of which some come again."""
+        if self.values is None:
+            return self.chain.sample(uniforms)[:, :, list(self.kept)]
+        draws, weights = self.weighted
+        chosen = choose_nodes(weights, uniforms[:, :, 0])
+        return np.take_along_axis(draws, chosen[:, :, None], axis=1)
+
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and covariance of the draws."""
+        if self.values is None:
+            mean, cov = self.chain.moments()
+            kept = np.array(self.kept)
+            return mean[:, kept], cov[:, kept[:, None], kept[None, :]]
+        draws, weights = self.weighted
+        mean = np.einsum("qn,qnd->qd", weights, draws)
+        gap = draws - mean[:, None]
+        return mean, np.einsum("qn,qnd,qne->qde", weights, gap, gap)
+
+    def draw_error(self, g: Callable[[Array], Array]) -> Array:
+        """Return the standard error of E g(Y), (Q, k)."""
+        if self.values is None:
+            kept = list(self.kept)
+            return self.chain.draw_error(lambda y: g(y[:, kept]))
+        draws, weights = self.weighted
+        values = g(np.ascontiguousarray(draws).reshape(-1, self.dim))
+        values = values.reshape(*weights.shape, -1)
+        gap = values - np.einsum("qn,qnk->qk", weights, values)[:, None]
+        return np.sqrt(np.einsum("qn,qnk->qk", weights**2, gap**2))
+
+    def quadrature(self) -> tuple[Array, Array]:
+        """Return the draws and their weights."""
+        return self.weighted
+
+    def _draws(self, n: int) -> Array:
+        draws, weights = self.weighted
+        if self.values is None:
+            return draws[:, :n]
+        even = (np.arange(n) + 0.5) / n
+        chosen = choose_nodes(weights, np.broadcast_to(even, (len(self), n)))
+        return np.take_along_axis(draws, chosen[:, :, None], axis=1)
+
+    def _with_events(
+        self, found: Array, g: Callable[[Array], Array], points: Array, values: Array
+    ) -> Array:
+        return found  # the cdf is by the same draws
+
+    def cdf_each(self, points: Array) -> Array:
+        """Weight of the draws that lie below, at each distribution's own points."""
+        draws, weights = self.weighted
+        below = np.all(draws[:, None] <= points[:, :, None, :], axis=3)
+        return np.einsum("qgn,qn->qg", below, weights)
+
+    def quantile(self, levels: Array) -> Array:
+        """Quantiles of each marginal."""
+        lines = [self.marginal([i]).quantile(levels) for i in range(self.dim)]
+        return np.concatenate(lines, axis=2)
+
+    def support(self) -> Array:
+        """Least and greatest place of positive density in each marginal."""
+        ends = [self.marginal([i]).support() for i in range(self.dim)]
+        return np.concatenate(ends, axis=2)
+
+    # --- one output: its density, interpolated between nodes
+
+    def on_a_line(self) -> Batch:
+        """Return the distributions of the one output that is kept, by densities at many nodes."""
+        draws = self.chain.drawn[:, :, self.kept[0]]
+        low, high = draws.min(axis=1), draws.max(axis=1)
+        margin = _BEYOND * np.maximum(high - low, 1e-12 * (1.0 + np.abs(low)))
+        low, high = low - margin, high + margin
+        places = _places(low, high, _COARSE)
+        logs = self.logpdf_each(places[:, :, None])
+        likely = logs >= logs.max(axis=1, keepdims=True) + np.log(_UNLIKELY)
+        first = np.argmax(likely, axis=1)
+        last = likely.shape[1] - 1 - np.argmax(likely[:, ::-1], axis=1)
+        cell = (high - low) / _COARSE
+        low, high = low + first * cell - cell, low + (last + 1) * cell + cell
+        logs = self.logpdf_each(_places(low, high, _FINE)[:, :, None])
+        top = logs.max(axis=1, keepdims=True)
+        masses = np.exp(logs - np.where(np.isfinite(top), top, 0.0))
+        total = masses.sum(axis=1, keepdims=True)
+        masses = np.where(total > 0, masses / np.where(total > 0, total, 1.0), 1.0 / _FINE)
+        unit = NodeBatch(GridLayout(Grid(np.zeros(1), np.ones(1), (_FINE,))), masses)
+        return AffineBatch(unit, low[:, None], (high - low)[:, None])
+
+    def knots(self) -> Array:
+        """Of several outputs there are none."""
+        raise NotImplementedError
+
+    def pieces(self) -> Array:
+        """Of several outputs there are none."""
+        raise NotImplementedError
+
+
+def _places(low: Array, high: Array, n: int) -> Array:
+    """Return the middles of n cells between ends of their own, (Q, n)."""
+    return low[:, None] + (high - low)[:, None] * (np.arange(n) + 0.5) / n

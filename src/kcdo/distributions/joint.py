@@ -1,0 +1,215 @@
+"""Questions to the distributions of several outputs: some given others, and how draws err."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kcdo.arrays import Array
+from kcdo.distributions.batch import Batch
+from kcdo.distributions.lazy import LazyBatches
+from kcdo.distributions.sources import BatchSource
+from kcdo.errors import InvalidInputError
+from kcdo.frames import Labels
+
+_FEWEST_DRAWS, _MOST_DRAWS = 16, 1 << 16
+
+
+class JointQuestions(LazyBatches):
+    """What joint distributions are asked besides what one output is asked."""
+
+    _labels: Labels
+
+    def given(self, values: Mapping[int | str, ArrayLike]) -> Self:
+        """Distribution of the other outputs, where some have known values.
+
+        For models that are chains of outputs. It is exact where the outputs that are given come
+        first in every order of the chain; else densities and draws are by weighted draws (see
+        :meth:`with_draws`), as a mixture of orders whose weights follow what each foretold.
+
+        Parameters
+        ----------
+        values : dict
+            Values of some outputs, by position or name: one number for all queries, or one for
+            each, (Q,).
+
+        Examples
+        --------
+        >>> import numpy as np, kcdo
+        >>> rng = np.random.default_rng(0)
+        >>> X, Y = np.zeros((40, 1)), rng.standard_normal((40, 1)) + np.zeros((1, 2))
+        >>> Y[:, 1] += 0.1 * rng.standard_normal(40)
+        >>> model = kcdo.ConditionalDensityOperator(joint="chain").fit(X, Y)
+        >>> model.conditional([[0.0]]).given({0: 1.0}).mean().round(0)
+        array([1.])
+        """
+        places, known = self._given_values(values)
+        others = [i for i in range(self.n_outputs) if i not in places]
+        if not others:
+            raise InvalidInputError("given: all outputs are given, none is left to be foretold.")
+        source = _GivenSource(self._source, self._rows, tuple(places), known)
+        # a query may come several times, each time with other values: rows are counted anew
+        index = None if self._labels.index is None else self._labels.index[self._rows]
+        labels = replace(self._labels.only(others), index=index)
+        new: Any = type(self)(source, flat=len(others) == 1)
+        return new.labelled(labels)
+
+    def with_draws(self, n_draws: int, random_state: int = 0) -> Self:
+        """Return the same distributions, by other draws where they are by draws.
+
+        Chains of outputs answer ``mean``, ``cov``, ``quantile``, ``marginal``, ``cdf``, ``expect``,
+        ``hpd``, ``mode``, ``entropy`` and ``summary`` by fixed quasi-random draws of each query;
+        log densities and :meth:`sample` are exact. More draws cost in proportion;
+        :meth:`standard_error` tells what they leave. Grids need no draws.
+
+        Parameters
+        ----------
+        n_draws : int
+            Draws of each query, rounded up to a power of two.
+        random_state : int
+            Their seed.
+        """
+        if not _FEWEST_DRAWS <= n_draws <= _MOST_DRAWS:
+            raise InvalidInputError(
+                f"n_draws must lie between {_FEWEST_DRAWS} and {_MOST_DRAWS}; got {n_draws}."
+            )
+        count = 1 << (int(n_draws) - 1).bit_length()
+        source = _DrawnSource(self._source, count, int(random_state))
+        new: Any = type(self)(source, flat=self._flat, rows=self._rows)
+        return new.labelled(self._labels)
+
+    def standard_error(self, g: Callable[[Array], ArrayLike] | None = None) -> Array:
+        """Standard error of the answers that are by draws: of :meth:`mean`, or of ``expect(g)``.
+
+        0 where there are none: one output, grids. Of a probability p by n draws it is at most
+        ``sqrt(p (1 - p) / n)``: also that of the coverage of ``hpd(p)``.
+
+        Parameters
+        ----------
+        g : function, optional
+            As in :meth:`expect`.
+
+        Returns
+        -------
+        array of the shape of the answer: (Q, d), or (Q,) or (Q, k) for g
+        """
+        scalar = False
+
+        def values(points: Array) -> Array:
+            nonlocal scalar
+            if g is None:
+                return points
+            found = np.asarray(g(points[:, 0] if self._flat else points), dtype=float)
+            scalar = found.ndim == 1
+            return found.reshape(len(points), -1)
+
+        errors = self._map(lambda batch: batch.draw_error(values))
+        return errors[:, 0] if scalar or (g is None and self._flat) else errors
+
+    def _given_values(self, values: Mapping[int | str, ArrayLike]) -> tuple[list[int], Array]:
+        """Return the places of outputs and their values (Q, k), checked."""
+        d, names = self.n_outputs, self._labels.outputs
+        places = [_place(key, d, names) for key in values]
+        if not places or len(set(places)) < len(places):
+            raise InvalidInputError(
+                f"given needs at least one output, and each one once; got {list(values)}."
+            )
+        columns = []
+        for key, value in values.items():
+            column = np.asarray(value, dtype=float)
+            if column.shape not in ((), (len(self),)) or not np.all(np.isfinite(column)):
+                raise InvalidInputError(
+                    f"given: output {key!r} needs one finite number, or one for each of the "
+                    f"{len(self)} queries; got {value!r}."
+                )
+            columns.append(np.broadcast_to(column, len(self)))
+        return places, np.stack(columns, axis=1)
+
+
+def _place(key: int | str, d: int, names: tuple[str, ...] | None) -> int:
+    if isinstance(key, str) and names is not None and key in names:
+        return names.index(key)
+    if isinstance(key, bool | str) or not isinstance(key, int | np.integer) or not -d <= key < d:
+        known = "" if names is None else f" or one of {list(names)}"
+        raise InvalidInputError(f"given: outputs are numbers below {d}{known}; got {key!r}.")
+    return int(key) % d
+
+
+@dataclass(frozen=True, eq=False)
+class _GivenSource:
+    """Distributions of some outputs given others."""
+
+    source: BatchSource
+    rows: NDArray[np.integer]  # of the source, one for each query
+    places: tuple[int, ...]
+    values: Array  # (Q, k)
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs that are left."""
+        return self.source.dim - len(self.places)
+
+    @property
+    def signed(self) -> bool:
+        """Whether densities may be negative."""
+        return self.source.signed
+
+    @property
+    def width(self) -> int:
+        """Numbers held for each query."""
+        return self.source.width
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads to use."""
+        return self.source.n_jobs
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def batch(self, rows: NDArray[np.integer]) -> Batch:
+        """Return the conditionals of some queries."""
+        return self.source.batch(self.rows[rows]).given(self.places, self.values[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class _DrawnSource:
+    """The same distributions with other draws."""
+
+    source: BatchSource
+    n_draws: int
+    seed: int
+
+    @property
+    def dim(self) -> int:
+        """Number of outputs."""
+        return self.source.dim
+
+    @property
+    def signed(self) -> bool:
+        """Whether densities may be negative."""
+        return self.source.signed
+
+    @property
+    def width(self) -> int:
+        """Numbers held for each query."""
+        return self.source.width + self.n_draws * self.dim
+
+    @property
+    def marginal_width(self) -> int:
+        """Numbers held for each query where one output is asked."""
+        return self.source.width * self.n_draws
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads to use."""
+        return self.source.n_jobs
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def batch(self, rows: NDArray[np.integer]) -> Batch:
+        """Return the distributions of some queries."""
+        return self.source.batch(rows).with_draws(self.n_draws, self.seed)

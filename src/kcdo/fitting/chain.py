@@ -1,0 +1,255 @@
+"""Several outputs: a chain of univariate fits, in which orders, or one density on a grid.
+
+Orders and the grid are tried on few rows, with short searches, and judged by the joint log density
+of rows held out. What is kept is then fitted to all rows.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.arrays import Array
+from kcdo.components import (
+    Chain,
+    ChainModel,
+    ChainModelParameters,
+    ChainParameters,
+    Effort,
+    ModelParameters,
+    UnivariateParameters,
+    link_rows,
+    some_outputs,
+)
+from kcdo.fitting.automatic import AutomaticFit, automatic_fit
+from kcdo.fitting.spec import ModelSpec
+from kcdo.kernels import Automatic, Kernel, OnColumns, Product
+from kcdo.parallel import ordered_map
+from kcdo.progress import SILENT
+from kcdo.rows import Rows, fold_numbers
+from kcdo.systems import Exact, Solver
+
+ChooseSolver = Callable[[NDArray, Array], Solver]  # for inputs and weights
+
+_MOST_ON_GRID = 3  # outputs of which a grid is tried
+_MOST_ORDERS = 3
+_MANY_OUTPUTS = 8  # beyond which fewer orders are tried
+_TRIED_ROWS = 300
+_FOLDS = 3
+_STEPS = 200  # of the search for the weights of orders
+_MOST_LOG = 1e3  # one row that is impossible, or certain, must not outweigh all others
+
+
+def joint_fit(
+    spec: ModelSpec, rows: Rows, choose_solver: ChooseSolver, form: str = "auto"
+) -> AutomaticFit:
+    """Choose everything that is open and fit the model of one or several outputs.
+
+    Parameters
+    ----------
+    spec, rows
+        What the user fixed, and all rows.
+    choose_solver : function
+        The solver of a ridge system with given inputs and weights.
+    form : {"auto", "chain", "grid"}
+        How several outputs are modelled; "auto" chooses up to three outputs by held-out rows.
+    """
+    d = rows.Y.shape[1]
+    weighed = form == "auto" and d <= _MOST_ON_GRID and bool(spec.combination.fixed)
+    if d == 1 or form == "grid" or weighed or not may_chain(spec, rows):
+        return automatic_fit(spec, rows)
+    with spec.progress.stage("orders"):
+        trial = _Trial.of(spec, rows, with_grid=form == "auto" and d <= _MOST_ON_GRID)
+    if trial.grid_wins:
+        return automatic_fit(spec, rows)
+    with spec.progress.stage("chain"):
+        return fit_orders(spec, rows, choose_solver, trial)
+
+
+def may_chain(spec: ModelSpec, rows: Rows) -> bool:
+    """Whether outputs may follow one another: open on the output side, enough rows of numbers."""
+    open_output = spec.kernel_y is None and spec.reference is None and spec.alpha_prime is None
+    enough = len(rows) >= spec.settings.effort.fewest_rows
+    positive = spec.settings.positivity != "signed"
+    return open_output and positive and enough and rows.X.dtype != object
+
+
+def fit_orders(
+    spec: ModelSpec, rows: Rows, choose_solver: ChooseSolver, trial: "_Trial"
+) -> AutomaticFit:
+    """Fit the chains of the orders that a trial kept, all links side by side."""
+    silent = replace(spec, progress=SILENT)  # links side by side cannot tell of their stages
+    tasks = [(order, j) for order in trial.orders for j in range(len(order))]
+
+    def fit_link(task: tuple[tuple[int, ...], int]) -> tuple[AutomaticFit, Solver]:
+        own = link_rows(rows, *task)
+        solver = choose_solver(own.X, own.weights)
+        return automatic_fit(link_spec(silent, rows.X.shape[1], task[1], solver), own), solver
+
+    found = []
+    for done, each in enumerate(ordered_map(fit_link, tasks, spec.n_jobs), 1):
+        found.append(each)
+        spec.progress.update(done, len(tasks))
+    chains, parameters = [], []
+    for k, order in enumerate(trial.orders):
+        fits, solvers = zip(*found[k * len(order) : (k + 1) * len(order)], strict=True)
+        chains.append(Chain(order, tuple(fit.model for fit in fits)))
+        chosen = tuple(fit.parameters for fit in fits)
+        parameters.append(ChainParameters(order, chosen, solvers))
+    model = ChainModel(tuple(chains), trial.weights, some_outputs(rows, spec.seed))
+    return AutomaticFit(model, ChainModelParameters(tuple(parameters), trial.weights), trial.loss)
+
+
+def link_spec(spec: ModelSpec, p: int, j: int, solver: Solver) -> ModelSpec:
+    """Return the spec of link j, which has j earlier outputs behind its p inputs."""
+    return replace(
+        spec,
+        kernel_x=link_kernel(spec.kernel_x, p, j),
+        settings=replace(spec.settings, solver=solver),
+    )
+
+
+def link_kernel(kernel: Kernel, p: int, j: int) -> Kernel:
+    """Return an input kernel that also sees j outputs behind the p inputs.
+
+    An automatic kernel takes them as inputs like the others; a kernel of the user is multiplied by
+    an automatic one on them.
+
+    >>> from kcdo import Gaussian
+    >>> link_kernel(Gaussian(1.0), 2, 1).kernels[1].columns
+    (2,)
+    """
+    if j == 0 or kernel.family_open:
+        return kernel
+    new = tuple(range(p, p + j))
+    if isinstance(kernel, Product):
+        for k, part in enumerate(kernel.kernels):
+            if isinstance(part, OnColumns) and part.kernel.family_open:
+                wider = OnColumns(part.kernel, (*part.indices(p), *new))
+                return Product((*kernel.kernels[:k], wider, *kernel.kernels[k + 1 :]))
+    return Product((kernel.on(list(range(p))), Automatic().on(list(new))))
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """Orders that are worth their work, their weights, and whether a grid does better."""
+
+    orders: tuple[tuple[int, ...], ...]
+    weights: Array
+    loss: float | None = None
+    grid_wins: bool = False
+
+    @classmethod
+    def of(cls, spec: ModelSpec, rows: Rows, *, with_grid: bool) -> "_Trial":
+        """Judge some orders, and the grid, by held-out rows of a small sample."""
+        sample = rows.sample(_TRIED_ROWS, spec.seed + 5)
+        settings = replace(spec.settings, effort=short(spec.settings.effort), solver=Exact())
+        light = replace(spec, settings=settings, progress=SILENT)
+        orders = list(candidates(rows.Y.shape[1], spec.seed))
+        tried: list[tuple[int, ...] | None] = [*orders, *([None] if with_grid else [])]
+        logs = list(
+            ordered_map(lambda order: _held_out_logs(light, sample, order), tried, spec.n_jobs)
+        )
+        weights = sample.weights / sample.weights.sum()
+        kept = _worth_keeping(logs[: len(orders)], weights)
+        shares = _mixing_shares(np.stack([logs[k] for k in kept], axis=1), weights)
+        chain = float(weights @ _mixed([logs[k] for k in kept], shares))
+        grid = float(weights @ logs[-1]) if with_grid else -np.inf
+        return cls(tuple(orders[k] for k in kept), shares, -chain, grid > chain)
+
+
+def candidates(d: int, seed: int) -> Iterator[tuple[int, ...]]:
+    """Yield the orders that are tried: as given, reversed, and one at random of many."""
+    given = tuple(range(d))
+    yield given
+    yield given[::-1]
+    if 2 < d <= _MANY_OUTPUTS:
+        rng = np.random.default_rng(seed)
+        yield (1, 0, 2) if d == 3 else tuple(rng.permutation(d).tolist())
+
+
+def short(effort: Effort) -> Effort:
+    """Return an effort that is enough to tell orders apart."""
+    return replace(
+        effort,
+        race_rows=min(effort.race_rows, 120),
+        rows=min(effort.rows, 200),
+        last_rows=min(effort.last_rows, 200),
+        race_steps=min(effort.race_steps, 3),
+        steps=min(effort.steps, 4),
+        filter_steps=min(effort.filter_steps, 4),
+        factorisations=min(effort.factorisations, 2),
+        leaders=(1, 1),
+        folds=min(effort.folds, 3),
+        many_folds=min(effort.many_folds, 3),
+        metric_steps=tuple(min(steps, 4) for steps in effort.metric_steps[:2]),
+        local_judged=(min(effort.local_judged[0], 100), min(effort.local_judged[1], 150)),
+        crossed_rows=0,  # whose scales are judged by folds
+        crossed_per_column=0,
+        rough_rows=min(effort.rough_rows, 100),
+    )
+
+
+def _held_out_logs(spec: ModelSpec, rows: Rows, order: tuple[int, ...] | None) -> Array:
+    """Return log p(y | x) of rows held out, (n,): of the chain of an order, None for the grid.
+
+    Parameters are chosen without one fold, and kept for the others.
+    """
+    fold_of = fold_numbers(len(rows), _FOLDS, spec.seed + 6)
+    logs = np.empty(len(rows))
+    parameters: ChainModelParameters | ModelParameters | UnivariateParameters | None = None
+    for fold in range(_FOLDS):
+        train = rows.take(np.flatnonzero(fold_of != fold))
+        test = rows.take(np.flatnonzero(fold_of == fold))
+        if parameters is None:
+            fit = _fit_one(spec, train, order)
+            model, parameters = fit.model, fit.parameters
+        else:
+            model = parameters.fit(train, spec.settings)
+        logs[fold_of == fold] = model.batch(test.X).logpdf_pairs(test.Y)
+    return np.clip(np.nan_to_num(logs, nan=-_MOST_LOG), -_MOST_LOG, _MOST_LOG)
+
+
+def _fit_one(spec: ModelSpec, rows: Rows, order: tuple[int, ...] | None) -> AutomaticFit:
+    if order is None:
+        return automatic_fit(spec, rows)
+    alone = _Trial((order,), np.ones(1))
+    return fit_orders(spec, rows, lambda X, weights: spec.settings.solver, alone)
+
+
+def _worth_keeping(logs: Sequence[Array], weights: Array) -> list[int]:
+    """Return the best order, and those that add more than their standard error to it."""
+    ranked = sorted(range(len(logs)), key=lambda k: -float(weights @ logs[k]))
+    kept = ranked[:1]
+    for k in ranked[1:]:
+        if len(kept) == _MOST_ORDERS:
+            break
+        before = [logs[i] for i in kept]
+        n = len(before)
+        gain = _mixed([*before, logs[k]], np.full(n + 1, 1 / (n + 1))) - _mixed(
+            before, np.full(n, 1 / n)
+        )
+        mean = float(weights @ gain)
+        error = float(np.sqrt(np.sum(weights**2 * (gain - mean) ** 2)))
+        if mean > error:
+            kept.append(k)
+    return kept
+
+
+def _mixed(logs: Sequence[Array], shares: Array) -> Array:
+    """Return the log densities of a mixture, (n,)."""
+    parts = [log + np.log(share) for log, share in zip(logs, shares, strict=True)]
+    return np.asarray(np.logaddexp.reduce(parts))
+
+
+def _mixing_shares(logs: Array, weights: Array) -> Array:
+    """Return the weights of orders of highest held-out log score, by expectation-maximisation."""
+    k = logs.shape[1]
+    densities = np.exp(logs - logs.max(axis=1, keepdims=True))
+    shares = np.full(k, 1.0 / k)
+    for _ in range(_STEPS):
+        parts = densities * shares
+        shares = weights @ (parts / parts.sum(axis=1, keepdims=True))
+    shares = np.maximum(shares, 1e-3)
+    return np.asarray(shares / shares.sum())

@@ -1,0 +1,86 @@
+"""All scores of several outputs at once, from one set of draws."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kcdo.arrays import Array
+from kcdo.errors import MissingExtraError
+from kcdo.metrics.joint import dawid_sebastiani_score, energy_score, variogram_score
+from kcdo.metrics.predictive import Predictive, checked_outputs
+from kcdo.metrics.ranks import multivariate_ranks
+
+_DRAWS, _DRAWS_PER_OUTPUT = 128, 16  # of each row
+_TENTHS = 10
+
+
+def joint_scores(dist: Predictive, Y: Any, *, random_state: int = 0) -> dict[str, Any]:
+    """Return the scores of several outputs at once, in units of the spread of each.
+
+    All are of the same draws, 128 of each query or 16 times the outputs, as those of a chain of
+    outputs are most of the work.
+
+    Parameters
+    ----------
+    dist, Y
+        As in :func:`~kcdo.metrics.log_score`, for several outputs.
+    random_state : int
+        Seed of the draws.
+
+    Returns
+    -------
+    dict
+        ``rank_histogram``: the share of :func:`multivariate_ranks` in each tenth, 0.1 if
+        calibrated; ``energy_score``, ``variogram_score``, ``dawid_sebastiani_score``, which need
+        the package scoringrules (``kcdo[metrics]``) and are missing without it.
+
+    Examples
+    --------
+    >>> import kcdo
+    >>> X, Y = kcdo.make_donut(4, random_state=0)
+    >>> model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
+    >>> found = kcdo.metrics.joint_scores(model.conditional(X[:10]), Y[:10])
+    >>> len(found["rank_histogram"])
+    10
+    """
+    outputs = checked_outputs(dist, Y)
+    spread = outputs.std(axis=0)
+    unit = np.where(spread > 0, spread, 1.0)
+    n = max(_DRAWS, _DRAWS_PER_OUTPUT * outputs.shape[1])
+    draws = dist.sample(n, random_state=random_state).reshape(len(outputs), n, -1)
+    drawn: Any = _Draws(draws / unit)
+    outputs = outputs / unit
+    ranks = multivariate_ranks(drawn, outputs, n_draws=n)
+    shares = np.histogram(ranks, _TENTHS, (0, 1))[0] / len(ranks)
+    found: dict[str, Any] = {"rank_histogram": shares.tolist()}
+    try:
+        found["energy_score"] = energy_score(drawn, outputs, n_draws=n)
+        found["variogram_score"] = variogram_score(drawn, outputs, n_draws=n)
+        found["dawid_sebastiani_score"] = dawid_sebastiani_score(drawn, outputs, n_draws=n)
+    except MissingExtraError:
+        pass
+    return found
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """Draws (Q, n, d) in place of the distributions they are of."""
+
+    values: Array
+    flat = False
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs d."""
+        return self.values.shape[2]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, index: Any) -> "_Draws":
+        return _Draws(self.values[index])
+
+    def sample(self, n: int, random_state: Any = None) -> Array:
+        """Return the first n of the draws."""
+        return self.values[:, :n]

@@ -1,0 +1,228 @@
+"""Joint distributions by the chain rule, against a Gaussian whose conditionals are known."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from kcdo.distributions import default_draws
+from kcdo.errors import InvalidInputError
+from kcdo.frames import Labels
+from tests.gaussian_chain import (
+    COV,
+    SLOPES,
+    conditional_truth,
+    distribution,
+    gaussian_chain,
+    truth,
+    two_orders,
+)
+
+X = np.array([[0.0], [1.5]])
+MEANS = X @ SLOPES
+MAKERS = [gaussian_chain, two_orders, lambda X: gaussian_chain(X, (2, 1, 0))]
+
+
+@pytest.fixture(params=MAKERS, ids=["one order", "two orders", "reversed"])
+def dist(request):
+    return distribution(request.param(X))
+
+
+def test_log_densities_are_exact(dist, rng):
+    points = rng.normal(size=(20, 3))
+    expected = [truth(x).logpdf(points) for x in X]
+    np.testing.assert_allclose(dist.logpdf(points), expected, rtol=1e-10)
+    np.testing.assert_allclose(dist.pdf(points), np.exp(expected), rtol=1e-10)
+    np.testing.assert_allclose(
+        dist.logpdf_pairs(points[:2]), [expected[0][0], expected[1][1]], rtol=1e-10
+    )
+
+
+def test_points_that_agree_are_asked_once():
+    """On a grid, the links after the first see few distinct rows."""
+    chain = gaussian_chain(X[:1])
+    asked = []
+    last = chain.links[1].batch
+    chain.links[1].batch = lambda rows: asked.append(len(rows)) or last(rows)
+    grid = np.stack(np.meshgrid(*[np.arange(4.0)] * 3), axis=-1).reshape(1, -1, 3)
+    chain.logpdf_each(grid)
+    assert asked == [4]
+
+
+def test_draws_are_those_of_the_joint_distribution(dist):
+    draws = dist.sample(8000, random_state=1)
+    assert draws.shape == (2, 8000, 3)
+    np.testing.assert_allclose(draws.mean(axis=1), MEANS, atol=0.05)
+    for each in draws:
+        np.testing.assert_allclose(np.cov(each.T), COV, atol=0.06)
+    np.testing.assert_array_equal(draws[:, :5], dist.sample(8000, random_state=1)[:, :5])
+
+
+def test_moments_are_by_fixed_draws_within_their_standard_error(dist):
+    error = dist.standard_error()
+    assert error.shape == (2, 3)
+    assert np.all(error < 0.1)
+    assert np.all(np.abs(dist.mean() - MEANS) < 5 * error + 1e-12)
+    np.testing.assert_array_equal(dist.mean(), dist.mean())
+    np.testing.assert_allclose(dist.cov(), np.broadcast_to(COV, (2, 3, 3)), atol=0.12)
+    assert np.all(np.linalg.eigvalsh(dist.cov()) > 0)
+
+
+def test_the_first_output_of_an_order_is_exact():
+    dist = distribution(gaussian_chain(X, (1, 0, 2)))
+    np.testing.assert_allclose(dist.mean()[:, 1], MEANS[:, 1], atol=1e-12)
+    np.testing.assert_allclose(dist.cov()[:, 1, 1], COV[1, 1], rtol=1e-10)
+    exact = norm(MEANS[:, 1], np.sqrt(COV[1, 1])).ppf([[0.1], [0.9]]).T
+    np.testing.assert_allclose(dist.marginal(1).quantile([0.1, 0.9]), exact, rtol=1e-8)
+
+
+def test_more_draws_err_less():
+    dist = distribution(gaussian_chain(X))
+    few, many = dist.with_draws(32), dist.with_draws(4096, random_state=3)
+    assert np.all(many.standard_error()[:, 1:] < few.standard_error()[:, 1:])
+    np.testing.assert_allclose(many.mean(), MEANS, atol=0.01)
+    np.testing.assert_allclose(many.cov()[0], COV, atol=0.03)
+    assert np.any(dist.with_draws(64, random_state=1).mean() != dist.with_draws(64).mean())
+
+
+def test_marginals_of_one_output(dist):
+    levels = np.array([0.05, 0.5, 0.95])
+    for i in range(3):
+        line = dist.marginal(i)
+        exact = norm(MEANS[:, [i]], np.sqrt(COV[i, i]))
+        np.testing.assert_allclose(line.quantile(levels), exact.ppf(levels), atol=0.12)
+        np.testing.assert_allclose(line.pdf([0.0, 1.0]), exact.pdf([[0.0, 1.0]]), atol=0.05)
+        np.testing.assert_allclose(line.cdf(line.quantile(0.3))[0, 0], 0.3, atol=1e-8)
+    np.testing.assert_allclose(dist.quantile(levels)[:, :, i], line.quantile(levels), atol=1e-8)
+
+
+def test_marginals_of_two_outputs(dist, rng):
+    points = rng.normal(size=(6, 2))
+    for dims in ([0, 1], [2, 0], [1, 2]):
+        pair = dist.marginal(dims)
+        exact = truth(X[0])
+        exact = type(exact)(exact.mean[dims], COV[np.ix_(dims, dims)])
+        np.testing.assert_allclose(pair[0].pdf(points)[0], exact.pdf(points), atol=0.01)
+        np.testing.assert_allclose(pair.mean(), MEANS[:, dims], atol=0.1)
+        assert pair.sample(3, random_state=0).shape == (2, 3, 2)
+
+
+@pytest.mark.parametrize("given", [{0: 0.7}, {2: 0.7}, {1: -0.2}])
+def test_two_outputs_given_one(dist, given):
+    rest = dist.with_draws(1024).given(given)
+    assert (rest.n_outputs, len(rest)) == (2, 2)
+    mean, cov = conditional_truth(X[0], given)
+    spread = np.sqrt(np.diag(cov))
+    assert np.all(np.abs(rest.mean()[0] - mean) < 0.12 * spread + 5 * rest.standard_error()[0])
+    np.testing.assert_allclose(rest.cov()[0], cov, atol=0.15)
+    exact = type(truth(X[0]))(mean, cov)
+    points = mean + np.array([[0.0, 0.0], [0.5, -0.3]])
+    np.testing.assert_allclose(rest[0].logpdf(points)[0], exact.logpdf(points), atol=0.1)
+
+
+@pytest.mark.parametrize("given", [{0: 0.7, 1: 0.1}, {1: 0.0, 2: 0.5}, {0: 0.3, 2: -0.5}])
+def test_one_output_given_two(dist, given):
+    """Of one output everything is known to the accuracy of interpolation, whatever the order."""
+    rest = dist.given(given)
+    for q in range(2):
+        mean, cov = conditional_truth(X[q], given)
+        exact = norm(mean[0], np.sqrt(cov[0, 0]))
+        np.testing.assert_allclose(rest.mean()[q], mean[0], atol=1e-3)
+        np.testing.assert_allclose(rest.std()[q], exact.std(), rtol=5e-3)
+        np.testing.assert_allclose(
+            rest[q].quantile([0.1, 0.9])[0], exact.ppf([0.1, 0.9]), atol=5e-3
+        )
+
+
+def test_given_leading_outputs_is_exact():
+    rest = distribution(gaussian_chain(X, (1, 2, 0))).given({2: 0.5, 1: 0.0})
+    mean, cov = conditional_truth(X[1], {1: 0.0, 2: 0.5})
+    np.testing.assert_allclose([rest.mean()[1], rest.var()[1]], [mean[0], cov[0, 0]], rtol=1e-10)
+
+
+def test_each_query_has_values_of_its_own():
+    """A query may come several times, each time with another value."""
+    given = {0: [0.0, 1.0, 2.0], 1: [0.5, 0.0, 0.5]}
+    rest = distribution(gaussian_chain(X))[[0, 0, 1]].given(given)
+    for k, x in enumerate(X[[0, 0, 1]]):
+        mean, _ = conditional_truth(x, {i: values[k] for i, values in given.items()})
+        np.testing.assert_allclose(rest.mean()[k], mean[0], atol=1e-10)
+
+
+def test_outputs_are_given_by_name():
+    dist = distribution(gaussian_chain(X)).labelled(Labels(outputs=("a", "b", "c")))
+    rest = dist.given({"a": 1.0})
+    assert rest.target_names == ("b", "c")
+    np.testing.assert_array_equal(rest.mean(), dist.given({0: 1.0}).mean())
+
+
+def test_regions_of_highest_density(dist):
+    regions = dist.hpd(0.8)
+    draws = dist.sample(2000, random_state=5)
+    for region, each in zip(regions, draws, strict=True):
+        assert abs(region.contains(each).mean() - 0.8) < 0.08  # 256 draws: sd 0.025
+        assert region.contains(each).mean() < region.contains(each.mean(axis=0))[0]
+
+
+def test_modes_and_entropy(dist):
+    np.testing.assert_allclose(dist.mode(), MEANS, atol=0.05)
+    np.testing.assert_allclose(dist.entropy(), truth(X[0]).entropy(), atol=0.1)
+
+
+def test_expectations_and_joint_probabilities(dist):
+    def above(y):
+        return y[:, 0] > y[:, 1]
+
+    exact = norm.cdf((MEANS[:, 0] - MEANS[:, 1]) / np.sqrt(COV[0, 0] + COV[1, 1] - 2 * COV[0, 1]))
+    found, error = dist.expect(above), dist.standard_error(above)
+    assert found.shape == error.shape == (2,)
+    assert np.all(np.abs(found - exact) < 5 * error + 0.01)
+    point = np.array([0.5, 0.5, 0.5])
+    np.testing.assert_allclose(dist.cdf(point)[0], truth(X[0]).cdf(point), atol=0.05)
+
+
+def test_summaries_have_a_column_for_each_output(dist):
+    found = dist.summary(["mean", "sd", "q50", "logpdf"], MEANS)
+    assert found["q50"].shape == (2, 3)
+    assert found["logpdf"].shape == (2,)
+    np.testing.assert_allclose(found["sd"], np.sqrt(np.diag(COV)) + 0 * MEANS, rtol=0.1)
+
+
+def test_marginals_share_the_draws_of_the_joint_distribution():
+    """What one question drew serves the next: d marginals do not draw d times."""
+    chain = gaussian_chain(X)
+    dist = distribution(chain)
+    dist.mean()
+    assert "drawn" in vars(dist._kept)
+    line = dist.marginal(2)
+    line.mean()
+    asked = []
+    last = chain.links[1].batch
+    chain.links[1].batch = lambda rows: asked.append(len(rows)) or last(rows)
+    dist.marginal(2).mean()
+    assert not asked  # output 1 was drawn before
+
+
+def test_fewer_draws_for_more_outputs():
+    assert default_draws(2) > default_draws(4) > default_draws(16) == 64
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "at least one output"),
+        ({3: 0.0}, "numbers below 3"),
+        ({"speed": 0.0}, "numbers below 3"),
+        ({0: 0.0, -3: 1.0}, "each one once"),
+        ({0: [1.0, 2.0, 3.0]}, "one for each of the 2 queries"),
+        ({0: np.nan}, "one finite number"),
+        ({0: 0.0, 1: 0.0, 2: 0.0}, "none is left"),
+    ],
+)
+def test_values_that_cannot_be_given(values, words):
+    with pytest.raises(InvalidInputError, match=words):
+        distribution(gaussian_chain(X)).given(values)
+
+
+def test_draws_must_be_enough():
+    with pytest.raises(InvalidInputError, match="n_draws must lie between 16"):
+        distribution(gaussian_chain(X)).with_draws(3)

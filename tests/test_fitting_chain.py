@@ -1,0 +1,158 @@
+"""How several outputs are fitted: as a chain in some orders, or as one density on a grid."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import kcdo
+from kcdo.components import ChainModel, Mixture
+from kcdo.errors import InvalidInputError
+from kcdo.fitting.chain import _mixing_shares, _worth_keeping, candidates, link_kernel
+from tests.conftest import SHORT
+
+
+def four_outputs(rng, n=28):
+    X = rng.uniform(-1, 1, (n, 2))
+    first = X[:, :1] + 0.3 * rng.standard_normal((n, 1))
+    others = np.array([[1.0, -0.5, 0.8]]) * first + 0.1 * rng.standard_normal((n, 3))
+    return X, np.hstack([first, others])
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, Y = four_outputs(np.random.default_rng(3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kcdo.estimators.conditional.EFFORT", SHORT)
+        return kcdo.ConditionalDensityOperator().fit(X, Y), X, Y
+
+
+def test_four_outputs_are_a_chain(fitted, tmp_path):
+    """Fit, ask, save, load, refit: the whole way of a model."""
+    model, X, Y = fitted
+    assert isinstance(model._operator, ChainModel)
+    assert all(name.startswith("chain ") for name in model.report_.weights)
+    assert sum(model.report_.weights.values()) == pytest.approx(1.0)
+    assert model.report_.importances["0"] > model.report_.importances["1"]
+    dist = model.conditional(X[:2])
+    correlation = dist.cov()[0, 0, 1] / np.sqrt(dist.var()[0, 0] * dist.var()[0, 1])
+    assert correlation > 0.7
+    np.testing.assert_array_equal(model.predict(X[:2]), dist.mean())
+    model.save(tmp_path / "chain.kcdo")
+    same = kcdo.load(tmp_path / "chain.kcdo")
+    np.testing.assert_array_equal(same.score_samples(X, Y), model.score_samples(X, Y))
+    np.testing.assert_array_equal(
+        same.conditional(X[:2]).sample(3, random_state=0), dist.sample(3, random_state=0)
+    )
+    again = model.refit(X, Y)
+    np.testing.assert_allclose(again.score(X, Y), model.score(X, Y), rtol=1e-6)
+    marginal = model.marginal()
+    assert len(marginal) == 1
+    np.testing.assert_allclose(marginal.mean()[0], Y.mean(axis=0), atol=0.3)
+
+
+def test_uncertain_inputs_of_a_chain(fitted):
+    """A sample of one point is that point; a Gaussian of no width is its mean."""
+    model, X, Y = fitted
+    at_points = model.conditional(X[:2]).logpdf_pairs(Y[:2])
+    sample = kcdo.SampleInput(X[:2, None, :])
+    np.testing.assert_allclose(model.conditional(sample).logpdf_pairs(Y[:2]), at_points)
+    both = kcdo.SampleInput(X[None, :2], weights=[0.3, 0.7])
+    exact = np.log(np.array([0.3, 0.7]) @ model.conditional(X[:2]).pdf(Y[:1])[:, 0])
+    np.testing.assert_allclose(model.conditional(both).logpdf(Y[:1])[0, 0], exact)
+    narrow = kcdo.GaussianInput(X[:1], 1e-12)
+    np.testing.assert_allclose(
+        model.conditional(narrow).logpdf_pairs(Y[:1]), at_points[:1], atol=1e-3
+    )
+
+
+def test_names_categories_and_bounds(short_searches, rng):
+    """Frames with categories and outputs with bounds go through a chain as through one output."""
+    X, Y = four_outputs(rng, 24)
+    table = pd.DataFrame({"x": X[:, 0], "kind": pd.Categorical(np.where(X[:, 1] > 0, "a", "b"))})
+    outputs = pd.DataFrame(np.exp(Y[:, :2]), columns=["speed", "load"])
+    model = kcdo.ConditionalDensityOperator(support=(0, None), joint="chain").fit(table, outputs)
+    dist = model.conditional(table[:2])
+    assert np.all(dist.sample(50, random_state=0) > 0)
+    rest = dist.given({"speed": 1.0})
+    assert rest.target_names == ("load",)
+    assert 0.3 < rest.mean()[0] < 3.0
+    assert list(dist.to_frame(["mean"]).columns) == ["speed_mean", "load_mean"]
+
+
+def test_discrete_outputs_and_more_inputs_than_rows(short_searches, rng):
+    X = rng.standard_normal((24, 30))
+    counts = np.round(2 + X[:, :1] + rng.uniform(size=(24, 2)))
+    model = kcdo.ConditionalDensityOperator(joint="chain").fit(X, counts)
+    assert np.all(np.isfinite(model.score_samples(X, counts)))
+    assert model.conditional(X[:1]).sample(2, random_state=0).shape == (1, 2, 2)
+
+
+def test_weights_of_rows_count(short_searches, rng):
+    """Rows of weight 0 count as absent."""
+    X, Y = four_outputs(rng, 28)
+    weights = np.ones(28)
+    weights[24:] = 0
+    model = kcdo.ConditionalDensityOperator(joint="chain")
+    with_all = model.fit(X, Y[:, :2], sample_weight=weights).predict(X[:3])
+    np.testing.assert_allclose(with_all, model.fit(X[:24], Y[:24, :2]).predict(X[:3]))
+
+
+def test_one_density_where_the_output_side_is_given(short_searches, rng):
+    X, Y = four_outputs(rng, 24)
+    box = kcdo.UniformBox(-3.0, 3.0, nodes=20)
+    model = kcdo.ConditionalDensityOperator(reference=box).fit(X, Y[:, :2])
+    assert isinstance(model._operator, Mixture)
+    model = kcdo.ConditionalDensityOperator(joint="grid").fit(X, Y[:, :2])
+    assert isinstance(model._operator, Mixture)
+    with pytest.raises(InvalidInputError, match=r'needs a chain of.*joint="chain"'):
+        model.conditional(X[:1]).given({0: 0.0}).mean()
+
+
+def test_two_outputs_by_held_out_rows(short_searches, rng, monkeypatch):
+    """Whichever foretells the held-out rows better is fitted to all."""
+    X, Y = four_outputs(rng, 24)
+    found = {}
+    for better in ("grid", "chain"):
+
+        def logs(spec, rows, order, better=better):
+            return np.full(len(rows), 1.0 if (order is None) == (better == "grid") else 0.0)
+
+        monkeypatch.setattr("kcdo.fitting.chain._held_out_logs", logs)
+        found[better] = kcdo.ConditionalDensityOperator().fit(X, Y[:, :2])._operator
+    assert isinstance(found["grid"], Mixture)
+    assert isinstance(found["chain"], ChainModel)
+
+
+def test_orders_that_add_less_than_their_error_are_left_out(rng):
+    weights = np.full(200, 1 / 200)
+    good = rng.normal(size=200)
+    worse = good - 3.0
+    other = np.where(np.arange(200) % 2, good + 2.0, good - 2.1)  # knows what the first does not
+    assert _worth_keeping([worse, good], weights) == [1]
+    assert _worth_keeping([good, other, worse], weights) == [0, 1]
+    shares = _mixing_shares(np.stack([good, worse], axis=1), weights)
+    assert shares[0] > 0.95
+    np.testing.assert_allclose(_mixing_shares(np.stack([good, good], axis=1), weights), 0.5)
+
+
+def test_orders_that_are_tried():
+    assert list(candidates(2, 0)) == [(0, 1), (1, 0)]
+    for d, count in ((3, 3), (8, 3), (16, 2)):
+        orders = list(candidates(d, 0))
+        assert len(orders) == count
+        assert all(sorted(order) == list(range(d)) for order in orders)
+
+
+def test_kernels_of_links_see_the_outputs_before():
+    automatic = kcdo.Automatic()
+    assert link_kernel(automatic, 3, 2) == automatic
+    mixed = kcdo.Automatic().on([0, 2]) * kcdo.Categorical().on([1])
+    assert link_kernel(mixed, 3, 2).kernels[0].columns == (0, 2, 3, 4)
+    own = link_kernel(kcdo.Gaussian(0.5), 3, 1)
+    assert own.kernels[0].columns == (0, 1, 2)
+    assert own.kernels[1].columns == (3,)
+
+
+def test_unknown_forms_are_refused():
+    with pytest.raises(InvalidInputError, match="joint must be one of"):
+        kcdo.ConditionalDensityOperator(joint="copula").fit([[0.0], [1.0]], [0.0, 1.0])
