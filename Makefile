@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint typecheck bench docs clean
+.PHONY: help demo test ecosystem lint typecheck bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -16,6 +16,9 @@ demo: $(VENV)/.installed-cli,plots ## fit the Gaussian donut and draw it
 
 test: $(VENV)/.installed-test ## run the tests and doctests with coverage
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --cov
+
+ecosystem: ## test kcdo inside other packages, one environment for each extra
+	$(PYTHON) .ci/ecosystem.py
 
 lint: $(VENV)/.installed-lint ## check style and formatting
 	$(BIN)/ruff check .
@@ -31,7 +34,7 @@ docs: $(VENV)/.installed-all,docs ## build the documentation into docs/_build/ht
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean: ## remove .venv and everything built
-	rm -rf $(VENV) build dist docs/_build docs/gallery docs/generated kcdo-demo
+	rm -rf $(VENV) .venv-ecosystem build dist docs/_build docs/gallery docs/generated kcdo-demo
 	rm -rf .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
