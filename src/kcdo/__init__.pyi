@@ -34,6 +34,7 @@ from kcdo.estimators import DensityReconstruction as DensityReconstruction
 from kcdo.estimators import FitReport as FitReport
 from kcdo.estimators import ReconstructedDensity as ReconstructedDensity
 from kcdo.estimators import reconstruct as reconstruct
+from kcdo.estimators.composite import conditional as conditional
 from kcdo.inputs import GaussianInput as GaussianInput
 from kcdo.inputs import SampleInput as SampleInput
 from kcdo.kernels import Adapter as Adapter
