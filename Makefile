@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test ecosystem lint typecheck bench docs clean
+.PHONY: help demo test ecosystem release lint typecheck bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -32,6 +32,9 @@ bench: $(VENV)/.installed-all,rivals ## measure speed and rewrite the table of d
 
 docs: $(VENV)/.installed-all,docs ## build the documentation into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+release: ## build wheel and source archive, and try them in empty environments
+	$(PYTHON) .ci/release.py
 
 clean: ## remove .venv and everything built
 	rm -rf $(VENV) .venv-ecosystem build dist docs/_build docs/gallery docs/generated kcdo-demo

@@ -4,6 +4,7 @@
 from kcdo import metrics as metrics
 from kcdo._version import __version__ as __version__
 from kcdo.components import Combination as Combination
+from kcdo.composite import conditional as conditional
 from kcdo.conformal import ConformalPrediction as ConformalPrediction
 from kcdo.conformal import ConformalPredictor as ConformalPredictor
 from kcdo.conformal import ConformalRegion as ConformalRegion
@@ -34,7 +35,6 @@ from kcdo.estimators import DensityReconstruction as DensityReconstruction
 from kcdo.estimators import FitReport as FitReport
 from kcdo.estimators import ReconstructedDensity as ReconstructedDensity
 from kcdo.estimators import reconstruct as reconstruct
-from kcdo.estimators.composite import conditional as conditional
 from kcdo.inputs import GaussianInput as GaussianInput
 from kcdo.inputs import SampleInput as SampleInput
 from kcdo.kernels import Adapter as Adapter

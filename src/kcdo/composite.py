@@ -44,12 +44,18 @@ def conditional(model: Any, X: Any) -> Any:
     if hasattr(model, "named_steps"):
         before, last = model[:-1], model[-1]
         return conditional(last, before.transform(X) if len(before) else X)
-    hint = ""
+    raise InvalidTypeError(f"{_advice(model)} Got {model!r}.")
+
+
+def _advice(model: Any) -> str:
     if hasattr(model, "inverse_func"):
-        hint = (
-            " A TransformedTargetRegressor maps predictions back, not distributions: use "
-            "support= or output_transform= of the model itself."
+        return (
+            "a TransformedTargetRegressor maps predictions back, not distributions: use support= "
+            "or output_transform= of the model itself."
         )
-    elif hasattr(model, "param_grid") or hasattr(model, "param_distributions"):
-        hint = " A search must be fitted, with refit=True."
-    raise InvalidTypeError(f"{type(model).__name__} holds no conditional distributions.{hint}")
+    if hasattr(model, "param_grid") or hasattr(model, "param_distributions"):
+        return "a search must be fitted, with refit=True, before it has distributions."
+    return (
+        "distributions need an estimator with a method conditional, such as "
+        "kcdo.ConditionalDensityOperator, or a pipeline or search around one."
+    )
