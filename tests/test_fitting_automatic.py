@@ -154,7 +154,7 @@ def test_near_rows_are_chosen_beside_the_others():
 def test_the_fit_is_a_function_of_rows_and_a_spec():
     spec = ModelSpec(kcdo.Gaussian(), settings=Settings(effort=SHORT))
     fit = automatic_fit(spec, rows_of(30))
-    plain, located = fit.parameters.components
+    plain, located, _ = fit.parameters.components
     assert fit.parameters.weights == fit.model.weights
     assert plain.alpha == fit.system.alpha
     np.testing.assert_array_equal(located.floor, [0.0])

@@ -84,6 +84,18 @@ class Batch(ABC):
     def support(self) -> Array:
         """Least and greatest place of positive density in each marginal, (Q, 2, d)."""
 
+    def atoms(self) -> tuple[Array, Array] | None:
+        """For d = 1, values (A,) that have a probability of their own, and it (Q, A); or None."""
+        return None
+
+    def moment_points(self) -> tuple[Array, Array] | None:
+        """For d = 1, points and masses (Q, K) that give means of nearly linear functions; or None.
+
+        The error for a function with second derivative g'' is of fourth order in the distance of
+        the points where g'' is smooth.
+        """
+        return None
+
     @abstractmethod
     def knots(self) -> Array:
         """For d = 1: sorted places (Q, K) between which the cdf is nearly linear."""

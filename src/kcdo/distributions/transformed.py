@@ -10,6 +10,7 @@ from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Rows, join
 from kcdo.distributions.integration import NO_CUTS, between, split_for, with_edges
 from kcdo.distributions.lines import Line
+from kcdo.distributions.mixtures import MixtureBatch
 from kcdo.transforms import Transform
 
 _MIDDLE = np.array([0.25, 0.75])
@@ -82,8 +83,11 @@ class TransformedBatch(Batch):
 
     def moments(self) -> tuple[Array, Array]:
         """Mean and covariance, by quadrature."""
+        if self.dim == 1 and isinstance(self.inner, MixtureBatch):
+            parts = [replace(self, inner=part) for part in self.inner.parts]
+            return MixtureBatch(parts, self.inner.weights).moments()
         if self.dim == 1:
-            return self._moments_on_a_line()
+            return self._moments_at_points() or self._moments_on_a_line()
         lines = [self.marginal([i]).moments() for i in range(self.dim)]
         mean = np.hstack([line_mean for line_mean, _ in lines])
         sd = np.sqrt(np.hstack([variance[:, 0] for _, variance in lines]))
@@ -96,6 +100,20 @@ class TransformedBatch(Batch):
             return cov / (scale[:, :, None] * scale[:, None, :])
 
         return mean, self._in_blocks(of_block) * sd[:, :, None] * sd[:, None, :]
+
+    def _moments_at_points(self) -> tuple[Array, Array] | None:
+        """Return mean and covariance by the points of the inner distributions, where these do."""
+        if not self.transform.nearly_linear or self.inner.moment_points() is None:
+            return None
+
+        def of_block(batch: Any, _: slice) -> Array:
+            t, masses = batch.inner.moment_points()
+            y = self.transform.inverse(t)
+            mean = np.einsum("qk,qk->q", masses, y)
+            return np.stack([mean, np.einsum("qk,qk->q", masses, (y - mean[:, None]) ** 2)], axis=1)
+
+        both = self._in_blocks(of_block)
+        return both[:, :1], both[:, 1:, None]
 
     def _moments_on_a_line(self) -> tuple[Array, Array]:
         def of_block(batch: Any, _: slice) -> Array:
@@ -113,6 +131,11 @@ class TransformedBatch(Batch):
 
         both = self._in_blocks(of_block)
         return both[:, :1], both[:, 1:, None]
+
+    def atoms(self) -> tuple[Array, Array] | None:
+        """Those of the inner distributions, mapped."""
+        inner = self.inner.atoms()
+        return inner and (self.transform.inverse(inner[0][:, None])[:, 0], inner[1])
 
     def quantile(self, levels: Array) -> Array:
         """Quantiles of each marginal, mapped."""

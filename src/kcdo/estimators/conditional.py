@@ -82,6 +82,7 @@ from kcdo.validation import check_outputs, is_chunks, warn_few_values
 
 SELECTIONS = ("auto", *RULES)
 EFFORT = Effort()  # of every fit
+_IMPORTANCE_ROWS = 64  # enough for the two digits of a report
 
 
 class ConditionalDensityOperator(ConditionalEstimator):
@@ -125,11 +126,9 @@ class ConditionalDensityOperator(ConditionalEstimator):
         Seed of the subsamples that the choices use for large N.
     verbose : bool
         Show the progress of long fits on standard error.
-    output_transform : {None, "auto"}
-        With "auto", ``selection="auto"`` sees one output through the transform that held-out rows
-        prefer (straight, or normal scores), sets values that come again and again apart as atoms,
-        and mixes in rows smoothed in a metric that is learnt among all rows. Better on skewed,
-        capped and discrete outputs, and about twice the time.
+    output_transform : {"auto", None}
+        How ``selection="auto"`` sees one output: through the map that held-out rows prefer,
+        straight or to normal scores, or always straight (None).
 
     Attributes
     ----------
@@ -183,7 +182,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         n_jobs: int | None = None,
         random_state: int = 0,
         verbose: bool | int = False,
-        output_transform: str | None = None,
+        output_transform: str | None = "auto",
     ) -> None:
         self.kernel_x = kernel_x
         self.kernel_y = kernel_y
@@ -299,7 +298,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         It is what a model that ignores the inputs predicts, with the output side of this one.
         """
         check_is_fitted(self)
-        dist = unconditional(self._operator.primary, flat=self._flat, transform=self._transform)
+        dist = unconditional(self._operator, flat=self._flat, transform=self._transform)
         return dist.labelled(Labels(self._encoder.library, outputs=self.target_names_))
 
     def _given(self, queries: Queries) -> ConditionalDistribution:
@@ -368,7 +367,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         """Return how much each column of the training rows matters."""
         if inputs.dtype == object:  # anything that a kernel compares: no columns to shuffle
             return np.ones(1)
-        return shuffled_importances(self._given, inputs)
+        return shuffled_importances(self._given, inputs, _IMPORTANCE_ROWS)
 
     def _fit_chunks(self, source: Any, started: float) -> None:
         options = self._stream_options()
