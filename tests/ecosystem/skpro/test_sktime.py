@@ -1,5 +1,8 @@
 """kcdo in sktime: density forecasts by reduction to regression."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -13,6 +16,7 @@ from sktime.forecasting.compose import YfromX, make_reduction  # noqa: E402
 
 from kcdo.adapters.skpro import KernelCDE, KernelDistribution  # noqa: E402
 
+ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.filterwarnings("ignore:::sktime", "ignore:::skpro")
 
 
@@ -47,3 +51,12 @@ def test_forecasts_from_other_series_are_exact_distributions(series):
     assert isinstance(proba, KernelDistribution)
     crps = proba.energy(series[test].to_frame()) - 0.5 * proba.energy()
     assert float(crps.mean().iloc[0]) < 0.16  # the noise has 0.056
+
+
+def test_the_traffic_example_compares_forecasts():
+    example = runpy.run_path(str(ROOT / "examples/ecosystem/sktime_traffic.py"))
+    rng = np.random.default_rng(0)
+    hours = pd.date_range("2024-01-01", periods=24 * 7 * 3, freq="h")
+    wave = np.sin(2 * np.pi * hours.hour / 24) + 0.1 * rng.standard_normal(len(hours))
+    found = example["compare"](pd.Series(wave, hours, name="flow"), {"ours": REGRESSOR}, days=1)
+    assert 0.05 < found["ours"] < 0.2  # the noise has 0.056
