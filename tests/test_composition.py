@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import kcdo
+from kcdo.frames import as_known
 from kcdo.namespaces import as_numpy, in_kind
 
 RULE = kcdo.ConditionalDensityOperator(selection="heuristic")
@@ -171,3 +172,50 @@ def test_torch(line):
     assert answer.dtype == torch.float32
     np.testing.assert_allclose(answer.numpy(), model.predict(X), rtol=1e-3)
     assert model.predict(torch.tensor([[1, 2]])).dtype == torch.float64
+
+
+# --- frames of other libraries
+
+
+@pytest.fixture
+def frame(line):
+    X, y = line
+    colour = pd.Series(np.where(X[:, 1] > 5, "red", "blue"), dtype=object)
+    return pd.DataFrame({"a": X[:, 0], "colour": colour, "y": y})
+
+
+def check_like_pandas(table, inputs, outputs, frame):
+    """Need the answers that the same rows in pandas give."""
+    known = kcdo.ConditionalDensityOperator(selection="heuristic")
+    known.fit(frame[["a", "colour"]], frame["y"])
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(
+        inputs(table), outputs(table)
+    )
+    assert model.feature_names_in_.tolist() == ["a", "colour"]
+    answer = model.conditional(inputs(table))
+    np.testing.assert_array_equal(answer.mean(), known.predict(frame[["a", "colour"]]))
+    assert list(answer.to_frame(["mean"])["mean"]) == list(answer.mean())
+
+
+def test_tables_of_pyarrow(frame):
+    pa = pytest.importorskip("pyarrow")
+    table = pa.Table.from_pandas(frame)
+    check_like_pandas(
+        table, lambda t: t.select(["a", "colour"]), lambda t: np.asarray(t["y"]), frame
+    )
+
+
+def test_relations_of_duckdb(frame):
+    duckdb = pytest.importorskip("duckdb")
+    relation = duckdb.from_df(frame)
+    check_like_pandas(
+        relation, lambda r: r.project("a, colour"), lambda r: r.project("y").df()["y"], frame
+    )
+
+
+def test_data_that_only_look_like_frames_stay_as_they_are():
+    class Odd:
+        fetch_arrow_table = None
+
+    odd = Odd()
+    assert as_known(odd) is odd

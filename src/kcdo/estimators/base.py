@@ -14,12 +14,11 @@ from kcdo.distributions import POSITIVITY
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.estimators.display import ReportHtml
 from kcdo.estimators.nested import NestedOptions
-from kcdo.frames import Labels, target_names
+from kcdo.frames import Labels, as_known, target_names
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import Kernel, as_kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference
-from kcdo.namespaces import as_numpy
 from kcdo.persistence import SavedModel
 from kcdo.regularisation import Scheme
 from kcdo.validation import InputEncoder, check_outputs, check_weights, default_kernel
@@ -82,10 +81,11 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
     ) -> tuple[NDArray, Array, Array]:
         if isinstance(self.kernel_x, str) and self.kernel_x != "auto":
             raise InvalidInputError(f'kernel_x must be a kernel or "auto"; got {self.kernel_x!r}.')
-        X = as_numpy(X)
+        X = as_known(X)
         automatic = self.kernel_x is None or isinstance(self.kernel_x, str)
         encoder = InputEncoder(default_kernel(X) if automatic else as_kernel(self.kernel_x))
         inputs = encoder.fit(self, X, least=least)
+        Y = as_known(Y)
         outputs, self._flat = check_outputs(Y, len(inputs))
         weights = check_weights(sample_weight, len(inputs), least=least)
         self._encoder, self._n_outputs = encoder, outputs.shape[1]
@@ -101,7 +101,7 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         self, X: Any, Y: Any, sample_weight: Any, *, learn: bool = False
     ) -> tuple[NDArray, Array, Array]:
         """Check further rows against the first ones; ``learn`` admits new categories."""
-        inputs = self._encoder.transform(self, as_numpy(X), learn=learn)
+        inputs = self._encoder.transform(self, as_known(X), learn=learn)
         outputs, flat = check_outputs(Y, len(inputs))
         if flat != self._flat or outputs.shape[1] != self._n_outputs:
             raise InvalidInputError(
@@ -114,7 +114,7 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         check_is_fitted(self)
         if isinstance(X, GaussianInput | SampleInput):
             return self._encoder.uncertain(self, X)
-        X = as_numpy(X)
+        X = as_known(X)
         queries = self._encoder.transform(self, X)
         # answers come later: what happens to X in the meantime must not change them
         return queries.copy() if np.may_share_memory(queries, X) else queries
