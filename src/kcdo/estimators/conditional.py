@@ -53,6 +53,7 @@ from kcdo.fitting import (
     stream,
     warn_outside,
 )
+from kcdo.fitting.stages import SHARES
 from kcdo.frames import Labels
 from kcdo.kernels import Kernel
 from kcdo.linalg import Filter
@@ -224,6 +225,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             chunk = self._encode_more(X, y, sample_weight)
             plan, before = self._plan, self.sums_
             warn_outside(plan.output.measure, chunk[1])
+            plan.warn_far(chunk[0])
         else:
             if hasattr(self, "_operator"):
                 warnings.warn(
@@ -270,8 +272,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
         """
         check_is_fitted(self)
         started = time.perf_counter()
-        rows = Rows(*self._encode_more(X, y, sample_weight))
-        solver = self._choose_solver(rows.X, rows.weights)[1]
+        rows = Rows(*self._encode_more(X, y, sample_weight)).in_order()
+        solver = self._choose_solver(rows.X, rows.weights)
         parameters = self._chosen_parameters()
         model = parameters.fit(rows, self._spec(solver).settings)
         training = model.primary.training
@@ -335,16 +337,17 @@ class ConditionalDensityOperator(ConditionalEstimator):
             self._fit_chunks(X, started)
             return
         rows = Rows(*self._encode(X, y, sample_weight))
-        groups, solver = self._choose_solver(rows.X, rows.weights)
+        solver = self._choose_solver(rows.X, rows.weights)
         if self.selection == "auto":
-            self._fit_automatic(rows, solver, started)
+            self._fit_automatic(rows.in_order(), solver, started)
         elif isinstance(solver, Nystrom):
             self._stream_options()  # or an error says why not
             data = rows.X, rows.Y, rows.weights
             pilot = Pilot.of_arrays(data, pilot_size(solver, len(rows)), self._seed())
             self._stream(pilot, iter([data]), solver, started)
         else:
-            groups = groups or Groups.of(rows.X, rows.weights)
+            rows = rows.in_order()
+            groups = Groups.of(rows.X, rows.weights)
             system, output = RULES[self.selection](self._spec(solver), groups, rows.Y)
             operator = DensityOperator.solved(system, output, rows.Y, self.positivity)
             self._finish(system, operator, len(rows), started)
@@ -423,20 +426,17 @@ class ConditionalDensityOperator(ConditionalEstimator):
                 'selection="heuristic", or by partial_fit.'
             )
 
-    def _choose_solver(self, inputs: NDArray, weights: Array) -> tuple[Groups | None, Solver]:
-        """Return the solver, and the groups of equal inputs where they had to be found for it."""
+    def _choose_solver(self, inputs: NDArray, weights: Array) -> Solver:
         if self.solver != "auto":
-            return None, self.solver
+            return self.solver
         if self.selection == "paper":
-            return None, Exact()
+            return Exact()
         ridge = None
         kernel_is_open = self.kernel_x is None or isinstance(self.kernel_x, str)
         if self.selection == "heuristic" and self.alpha is None and kernel_is_open:
             ridge = ridge_value(None, DEFAULT_ALPHA, effective_size(weights), 0)
-        if may_repeat(inputs, self._seed()):
-            groups = Groups.of(inputs, weights)
-            return groups, choose_solver(len(groups.points), ridge)
-        return None, choose_solver(len(inputs), ridge)
+        repeats = may_repeat(inputs, self._seed())
+        return choose_solver(len(Groups.of(inputs).points) if repeats else len(inputs), ridge)
 
     def _spec(self, solver: Solver) -> ModelSpec:
         return ModelSpec(
@@ -448,7 +448,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             self.filter,
             self.combination or Combination(),
             Settings(solver, self.positivity, self.n_jobs, self._seed(), EFFORT),
-            Progress(self.verbose),
+            Progress(self.verbose, SHARES),
             transforms=self.output_transform == "auto",
         )
 
