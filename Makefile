@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz campaign lint typecheck bench docs clean
+.PHONY: help demo test fuzz campaign ecosystem release lint typecheck bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -28,6 +28,9 @@ campaign: fuzz ## fuzz, changed model files, kills, long lives and designs: hour
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.lives
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.designs --seeds 5
 
+ecosystem: ## test kcdo inside other packages, one environment for each extra
+	$(PYTHON) .ci/ecosystem.py
+
 lint: $(VENV)/.installed-lint ## check style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -41,8 +44,11 @@ bench: $(VENV)/.installed-all,rivals ## measure speed and rewrite the table of d
 docs: $(VENV)/.installed-all,docs ## build the documentation into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
+release: ## build wheel and source archive, and try them in empty environments
+	$(PYTHON) .ci/release.py
+
 clean: ## remove .venv and everything built
-	rm -rf $(VENV) build dist docs/_build docs/gallery docs/generated kcdo-demo
+	rm -rf $(VENV) .venv-ecosystem build dist docs/_build docs/gallery docs/generated kcdo-demo
 	rm -rf .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

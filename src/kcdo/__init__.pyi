@@ -4,6 +4,7 @@
 from kcdo import metrics as metrics
 from kcdo._version import __version__ as __version__
 from kcdo.components import Combination as Combination
+from kcdo.composite import conditional as conditional
 from kcdo.conformal import ConformalPrediction as ConformalPrediction
 from kcdo.conformal import ConformalPredictor as ConformalPredictor
 from kcdo.conformal import ConformalRegion as ConformalRegion

@@ -1,9 +1,14 @@
-"""Data frames, pandas or polars: which library data came from, and tables of that library."""
+"""Data frames: which library data came from, and tables of that library.
+
+Frames of pandas and polars are taken as they are; narwhals makes frames of pandas or polars of
+those of other libraries.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -11,8 +16,11 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
+from kcdo.namespaces import as_numpy
 
 _LIBRARIES = ("pandas", "polars")
+# what frames of other libraries have: two protocols, and duckdb's own way
+_FRAME_MARKS = ("__dataframe__", "__arrow_c_stream__", "fetch_arrow_table")
 _DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
 _CLOCK = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?"
 _MOMENT = re.compile(rf"({_DAY})([T ,]+.*)?|{_CLOCK}(\s*[ap]\.?m\.?)?", re.IGNORECASE)
@@ -24,6 +32,24 @@ def frame_library(data: Any) -> str | None:
         return None
     homes = {cls.__module__.partition(".")[0] for cls in type(data).__mro__}  # also of subclasses
     return next((library for library in _LIBRARIES if library in homes), None)
+
+
+def as_known(data: Any) -> Any:
+    """Return data of any library as a frame of pandas or polars, as a NumPy array, or as it is.
+
+    Frames of other libraries (pyarrow, duckdb, modin and what else narwhals knows) become
+    frames of pandas, or of polars where there is no pandas.
+    """
+    if not any(hasattr(data, mark) for mark in _FRAME_MARKS) or frame_library(data) is not None:
+        return as_numpy(data)
+    import narwhals  # slow to load, and rarely needed
+
+    frame = narwhals.from_native(data, pass_through=True)
+    if isinstance(frame, narwhals.LazyFrame):
+        frame = frame.collect()
+    if not isinstance(frame, narwhals.DataFrame):
+        return as_numpy(data)
+    return frame.to_pandas() if find_spec("pandas") is not None else frame.to_polars()
 
 
 def target_names(Y: Any) -> tuple[str, ...] | None:

@@ -17,6 +17,7 @@ from kcdo.errors import DiscreteOutputWarning, InvalidInputError
 from kcdo.frames import frame_library, is_date_text, target_names
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import Automatic, Categorical, Kernel, Product, leaves
+from kcdo.namespaces import as_numpy
 
 _CHECKED_ROWS = 1 << 16
 _MOST_CATEGORIES = 50  # beyond these, texts that hardly repeat are no categories
@@ -336,6 +337,7 @@ def check_range(matrix: NDArray, what: str, names: Sequence[str] | None, *, more
 def _float_array(
     values: Any, what: str, *, names: list[str] | None, least: int, vector: bool = False
 ) -> Array:
+    values = as_numpy(values)
     _refuse_masked(values, what)
     _refuse_columns(values, what, names)
     return check_array(

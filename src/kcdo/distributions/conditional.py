@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kcdo.arrays import Array
+from kcdo.distributions.exports import Exports
 from kcdo.distributions.joint import JointQuestions
 from kcdo.distributions.lines import Modes
 from kcdo.distributions.picture import small_html
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     pass
 
 
-class ConditionalDistribution(JointQuestions, ScipyNames):
+class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
     """The distributions p(y | x_q) of Q queries, computed when asked, in chunks.
 
     Axes: Q queries, G points, d output dimensions; a trailing d axis is absent when the outputs

@@ -15,7 +15,7 @@ from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.estimators.columns import told_columns
 from kcdo.estimators.display import ReportHtml
 from kcdo.estimators.nested import NestedOptions
-from kcdo.frames import Labels, target_names
+from kcdo.frames import Labels, as_known, target_names
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import Kernel, as_kernel
 from kcdo.linalg import Filter
@@ -97,10 +97,12 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
     ) -> tuple[NDArray, Array, Array]:
         if isinstance(self.kernel_x, str) and self.kernel_x != "auto":
             raise InvalidInputError(f'kernel_x must be a kernel or "auto"; got {self.kernel_x!r}.')
+        X = as_known(X)
         automatic = self.kernel_x is None or isinstance(self.kernel_x, str)
         kernel = default_kernel(X) if automatic else as_kernel(self.kernel_x)
         encoder = InputEncoder(kernel, missing=self.missing == "marginalise")
         inputs = encoder.fit(self, X, least=least)
+        Y = as_known(Y)
         outputs, self._flat = check_outputs(Y, len(inputs))
         weights = check_weights(sample_weight, len(inputs), least=least)
         self._encoder, self._n_outputs = encoder, outputs.shape[1]
@@ -126,7 +128,7 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         self, X: Any, Y: Any, sample_weight: Any, *, learn: bool = False
     ) -> tuple[NDArray, Array, Array]:
         """Check further rows against the first ones; ``learn`` admits new categories."""
-        inputs = self._encoder.transform(self, X, learn=learn)
+        inputs = self._encoder.transform(self, as_known(X), learn=learn)
         outputs, flat = check_outputs(Y, len(inputs))
         if flat != self._flat or outputs.shape[1] != self._n_outputs:
             raise InvalidInputError(
@@ -145,6 +147,7 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         check_is_fitted(self)
         if isinstance(X, GaussianInput | SampleInput):
             return self._encoder.uncertain(self, X)
+        X = as_known(X)
         queries = self._encoder.transform(self, X)
         if self._encoder.missing and np.isnan(queries).any():
             return self._plausible.queries(queries)

@@ -66,6 +66,7 @@ from kcdo.linalg import Filter
 from kcdo.measures import Reference
 from kcdo.metrics.importance import shuffled_divergences, shuffled_importances
 from kcdo.missing import MISSING
+from kcdo.namespaces import in_kind
 from kcdo.parallel import blas_limit, thread_count
 from kcdo.progress import Deadline, Progress
 from kcdo.regularisation import Scheme
@@ -336,8 +337,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
         return condition(self._operator, queries, flat=self._flat, transform=self._transform)
 
     def predict(self, X: Any) -> Array:
-        """Return the conditional mean, (Q,) or (Q, d)."""
-        return self.conditional(X).mean()
+        """Return the conditional mean, (Q,) or (Q, d), as an array of the library of X."""
+        return in_kind(self.conditional(X).mean(), X)
 
     def score_samples(self, X: Any, y: Any = None) -> Array:
         """Return log p(y[i] | X[i]), (N,); without y its expectation, minus the entropy."""

@@ -14,6 +14,7 @@ from kcdo.errors import InvalidInputError
 from kcdo.estimators.base import ConditionalEstimator, check_ridge, checked_seed
 from kcdo.fitting import DEFAULT_ALPHA, ridge_value
 from kcdo.kernels import Gaussian, Kernel, as_kernel, with_median_scales
+from kcdo.namespaces import in_kind
 from kcdo.regularisation import Scheme
 from kcdo.systems import ExactRows, Groups
 
@@ -92,5 +93,5 @@ class ConditionalMeanOperator(ConditionalEstimator):
         return found[:, 0] if values.ndim == 1 else found
 
     def predict(self, X: Any) -> Array:
-        """Return E[Y | x], (Q,) or (Q, d)."""
-        return self.expect(lambda y: y, X)
+        """Return E[Y | x], (Q,) or (Q, d), as an array of the library of X."""
+        return in_kind(self.expect(lambda y: y, X), X)

@@ -4,11 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sklearn.pipeline import Pipeline
-
-from kcdo.errors import InvalidTypeError
+from kcdo.composite import conditional
 from kcdo.metrics.joint import dawid_sebastiani_score, energy_score, variogram_score
-from kcdo.metrics.predictive import Predictive, Score
+from kcdo.metrics.predictive import Score
 from kcdo.metrics.scores import cde_loss, crps, log_score
 
 
@@ -46,7 +44,7 @@ class Scorer:
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the score of a fitted estimator on these rows."""
-        dist = _distributions(estimator, X)
+        dist = conditional(estimator, X)
         value = self.metric(dist, y, sample_weight=sample_weight, **self.options)
         return -value if self.lower_is_better else value
 
@@ -54,20 +52,6 @@ class Scorer:
         sign = "-" if self.lower_is_better else ""
         options = "".join(f", {name}={value!r}" for name, value in self.options.items())
         return f"Scorer({sign}{self.metric.__name__}{options})"
-
-
-def _distributions(estimator: Any, X: Any) -> Predictive:
-    if hasattr(estimator, "conditional"):
-        return estimator.conditional(X)
-    if isinstance(estimator, Pipeline):
-        before = estimator[:-1]
-        return _distributions(estimator[-1], before.transform(X) if len(before) else X)
-    if hasattr(estimator, "best_estimator_"):
-        return _distributions(estimator.best_estimator_, X)
-    raise InvalidTypeError(
-        "scorers of kcdo need an estimator with a method conditional, such as "
-        f"kcdo.ConditionalDensityOperator, or a pipeline that ends with one; got {estimator!r}."
-    )
 
 
 log_score_scorer = Scorer(log_score, lower_is_better=False)

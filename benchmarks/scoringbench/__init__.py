@@ -1,0 +1,1 @@
+"""kcdo in ScoringBench, a benchmark of probabilistic regression by proper scores."""

@@ -1,0 +1,7 @@
+"""Doctests of adapters are collected where the package of the adapter is installed."""
+
+from importlib.util import find_spec
+
+ADAPTERS = ("arviz", "qp", "rail", "skpro")
+
+collect_ignore = [f"kcdo/adapters/{name}.py" for name in ADAPTERS if find_spec(name) is None]

@@ -1,0 +1,34 @@
+"""Predictions as objects of other packages; their adapters are loaded when asked."""
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from kcdo.distributions.scipy_names import RandomState
+
+
+class Exports:
+    """Methods of distributions that hand them to other packages, see docs/ecosystem.md."""
+
+    def to_qp(self: Any, kind: str = "interp", nodes: Any = None) -> Any:
+        """Return a ``qp.Ensemble`` of one output, see :func:`kcdo.adapters.qp.to_qp`."""
+        from kcdo.adapters.qp import to_qp  # an optional extra, above this layer
+
+        return to_qp(self, kind, nodes)
+
+    def to_xarray(self: Any, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> Any:
+        """Return means, sds and quantiles as an ``xarray.Dataset``."""
+        from kcdo.adapters.arviz import to_xarray  # an optional extra, above this layer
+
+        return to_xarray(self, levels)
+
+    def to_arviz(
+        self: Any, Y: Any = None, draws: int = 1000, random_state: RandomState = None
+    ) -> Any:
+        """Return draws, and for outputs Y their log densities, for ArviZ.
+
+        See :func:`kcdo.adapters.arviz.to_arviz`.
+        """
+        from kcdo.adapters.arviz import to_arviz  # an optional extra, above this layer
+
+        return to_arviz(self, Y, draws, random_state)
