@@ -29,6 +29,16 @@ from kcdo.components import (
     unconditional,
 )
 from kcdo.consistency import kernel_fits, need, shape
+from kcdo.distributed import (
+    Draw,
+    Engine,
+    Look,
+    Overview,
+    StreamFacts,
+    Sum,
+    engine_for,
+    pilot_of,
+)
 from kcdo.distributions import ConditionalDistribution, Positivity
 from kcdo.errors import InvalidInputError, InvalidTypeError, KcdoWarning
 from kcdo.estimators.base import (
@@ -38,6 +48,7 @@ from kcdo.estimators.base import (
     check_ridge,
     checked_seed,
 )
+from kcdo.estimators.chunks import ChunkReader, learn_categories, learn_columns, unbounded
 from kcdo.estimators.report import FitReport
 from kcdo.fitting import (
     DEFAULT_ALPHA,
@@ -77,7 +88,7 @@ from kcdo.systems import (
     may_repeat,
 )
 from kcdo.transforms import Columns, Support, strictly_inside, transform_for
-from kcdo.validation import check_outputs, is_chunks, warn_few_values
+from kcdo.validation import check_outputs, warn_few_values
 
 SELECTIONS = ("auto", *RULES)
 EFFORT = Effort()  # of every fit
@@ -138,6 +149,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
         As in scikit-learn.
     target_names_ : tuple of str or None
         Names of the outputs, where y was a frame or series that has them.
+    stream_ : StreamFacts
+        After a fit of chunks: rows, bytes, passes, seconds, and chunks that had to be done again.
 
     Notes
     -----
@@ -160,6 +173,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
     """
 
     report_: FitReport
+    stream_: StreamFacts
     sums_: NystromSums
     _operator: DensityOperator | Mixture | Univariate
     _parameters: ModelParameters | UnivariateParameters
@@ -200,16 +214,20 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self.verbose = verbose
         self.output_transform = output_transform
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, client: Any = None) -> Self:
         """Fit to inputs X (N, p) and outputs y (N,) or (N, d), arrays or data frames.
 
         Data larger than memory come as a memory map, or as an object that can be iterated over
         more than once and yields chunks ``(X, y)`` or ``(X, y, weight)``, given in place of X.
+
+        Dask arrays, Dask data frames, and lists of delayed chunks or futures of them are fitted
+        where they are: on the cluster of ``client``, by default the current
+        ``distributed.Client``, and without one on this machine, chunk by chunk.
         """
         self._check_parameters()
         self._forget()
         with blas_limit(None if self.n_jobs is None else thread_count(self.n_jobs)):
-            self._fit(X, y, sample_weight)
+            self._fit(X, y, sample_weight, client)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -259,7 +277,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
     def worker(self) -> Self:
         """Return a model with the same centres, kernels and grid, and no data yet."""
         self._need_sums()
-        other = self._without("_operator", "report_")
+        other = self._without("_operator", "report_", "stream_")
         other._plan, other.sums_ = self._plan, self._plan.empty_sums()
         return other
 
@@ -276,7 +294,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         model = parameters.fit(rows, self._spec(solver).settings)
         training = model.primary.training
         assert training is not None
-        other = self._without("_plan", "sums_")  # they are of the rows before
+        other = self._without("_plan", "sums_", "stream_")  # they are of the rows before
         other._parameters = parameters
         other._finish(training.system, model, len(rows), started)
         before = self.report_
@@ -325,14 +343,17 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     # --- how a fit comes about
 
-    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, client: Any) -> None:
         started = time.perf_counter()
-        if y is None and is_chunks(X):
-            if sample_weight is not None:
-                raise InvalidInputError(
-                    "weights of chunks come with them, as (X, y, weight); got sample_weight."
-                )
-            self._fit_chunks(X, started)
+        engine = engine_for(
+            X, y, sample_weight, client, n_jobs=self.n_jobs, progress=Progress(self.verbose)
+        )
+        if engine is not None:
+            try:
+                self._fit_chunks(engine, started)
+            except BaseException:
+                self._forget()  # a fit that fails leaves nothing half-fitted
+                raise
             return
         rows = Rows(*self._encode(X, y, sample_weight))
         groups, solver = self._choose_solver(rows.X, rows.weights)
@@ -369,21 +390,30 @@ class ConditionalDensityOperator(ConditionalEstimator):
             return np.ones(1)
         return shuffled_importances(self._given, inputs)
 
-    def _fit_chunks(self, source: Any, started: float) -> None:
+    def _fit_chunks(self, engine: Engine, started: float) -> None:
+        """Fit to chunks wherever they are: look at all, draw a sample, plan, add up, solve."""
         options = self._stream_options()
-        first = next((part for part in source if len(part[0])), None)
-        if first is None:
-            raise InvalidInputError("Found 0 sample(s) in the chunks; 2 are required.")
-        self._encode(first[0], first[1], None, least=1)  # learns the columns
-
-        def chunks(learn: bool = False) -> Iterator[Chunk]:
-            for part in source:
-                X, Y, *weight = part
-                if len(X):
-                    yield self._encode_more(X, Y, weight[0] if weight else None, learn=learn)
-
-        pilot = Pilot.of_chunks(chunks(learn=True), pilot_size(options, 1 << 20), self._seed())
-        self._stream(pilot, chunks(), options, started)
+        learn_columns(self, engine)
+        overview = engine.total(Look(ChunkReader(self)), Overview.plus, "looking at the chunks")
+        engine.facts.rows, engine.facts.nbytes = overview.n_rows, overview.nbytes
+        if overview.n_rows < 2:
+            raise InvalidInputError(
+                f"Found {overview.n_rows} sample(s) in the chunks; 2 are required."
+            )
+        learn_categories(self, overview)
+        size = pilot_size(options, overview.n_rows)
+        draw = Draw(ChunkReader(self), tuple(overview.starts), size, self._seed())
+        drawn = engine.total(draw, draw.add, "sample of the rows")
+        plan = self._stream_plan(unbounded(self, pilot_of(drawn, overview)), options)
+        stage = f"Nyström, {len(plan.centres)} centres, {overview.n_rows} rows"
+        sums = engine.total(Sum.of(ChunkReader(self), plan), NystromSums.merged, stage)
+        if sums.n_rows != overview.n_rows:
+            raise InvalidInputError(
+                f"the chunks had {overview.n_rows} rows when they were first read, and "
+                f"{sums.n_rows} the last time: they must stay as they are during a fit."
+            )
+        self._solve_sums(plan, sums, started)
+        self.stream_ = engine.facts
 
     def _stream(
         self, pilot: Pilot, chunks: Iterator[Chunk], options: Nystrom, started: float
