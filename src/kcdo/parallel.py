@@ -158,6 +158,18 @@ def _mark() -> None:
     _worker.busy = True
 
 
+@contextmanager
+def alone() -> Iterator[None]:
+    """Let this thread work alone, with a one-threaded BLAS: others like it run beside it."""
+    before = getattr(_worker, "busy", False)
+    _worker.busy = True
+    try:
+        with blas_limit(1):
+            yield
+    finally:
+        _worker.busy = before
+
+
 def scratch(shape: tuple[int, int]) -> NDArray[np.float64] | None:
     """Return an array that this worker thread uses again and again; None outside of workers.
 

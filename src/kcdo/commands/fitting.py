@@ -41,9 +41,16 @@ class FitOptions:
 def fitted(frame: pd.DataFrame, wanted: Wanted, options: FitOptions) -> Model:
     """Fit the targets of a table given its inputs."""
     _check_bounds(frame, wanted.bounds)
-    X = frame[wanted.given]
-    targets = wanted.targets
+    X, targets = frame[wanted.given], wanted.targets
     Y = frame[targets[0] if len(targets) == 1 else targets]
+    weights = frame[wanted.weights].to_numpy() if wanted.weights else None
+    estimator = estimator_for(X, wanted, options).fit(X, Y, weights)
+    return Model.of(estimator.set_params(verbose=False))  # it is saved, and will not be asked to
+
+
+def estimator_for(X: pd.DataFrame, wanted: Wanted, options: FitOptions) -> Any:
+    """Return the estimator that the options ask for, of inputs like these, not yet fitted."""
+    targets = wanted.targets
     chosen: dict[str, Any] = {"random_state": options.seed, "verbose": options.verbose}
     if options.selection is not None:
         chosen["selection"] = options.selection
@@ -52,9 +59,7 @@ def fitted(frame: pd.DataFrame, wanted: Wanted, options: FitOptions) -> Model:
     if wanted.bounds:
         pairs = [wanted.bounds.get(name, (None, None)) for name in targets]
         chosen["support"] = pairs[0] if len(pairs) == 1 else pairs
-    weights = frame[wanted.weights].to_numpy() if wanted.weights else None
-    estimator = ConditionalDensityOperator(_kernel(X, wanted), **chosen).fit(X, Y, weights)
-    return Model.of(estimator.set_params(verbose=False))  # it is saved, and will not be asked to
+    return ConditionalDensityOperator(_kernel(X, wanted), **chosen)
 
 
 def known_rows(model: Model, frame: pd.DataFrame) -> pd.DataFrame:

@@ -132,6 +132,11 @@ class Model:
             return f"number, periodic with period {self.periods[name]:g}"
         return "number"
 
+    def stream_facts(self) -> dict[str, Any]:
+        """Return what reading the data of a streamed fit took."""
+        facts = vars(self.estimator.stream_)
+        return {name: value for name, value in facts.items() if name != "sample"}
+
     def description(self) -> dict[str, Any]:
         """Return columns, kinds and the report of the fit."""
         report = self.estimator.report_

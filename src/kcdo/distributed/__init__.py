@@ -2,7 +2,7 @@
 
 from kcdo.distributed.engine import Engine, LocalEngine, StreamFacts, Task
 from kcdo.distributed.passes import Draw, Look, Overview, Reader, Sum, pilot_of
-from kcdo.distributed.sources import engine_for, is_dask
+from kcdo.distributed.sources import engine_for, is_dask, lazily
 from kcdo.distributed.trees import TreeSum
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "TreeSum",
     "engine_for",
     "is_dask",
+    "lazily",
     "pilot_of",
 ]

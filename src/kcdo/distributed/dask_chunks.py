@@ -4,8 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import dask
-from dask.base import is_dask_collection
+from dask.base import compute, is_dask_collection
 from dask.delayed import Delayed
 
 from kcdo.errors import InvalidInputError, InvalidTypeError
@@ -36,7 +35,7 @@ _NAMES = {"X": "X", "y": "y", "w": "sample_weight"}
 
 def computed(part: Part) -> Part:
     """Return a chunk as arrays or frames, computed in this thread."""
-    values = dask.compute(*part, scheduler="synchronous")
+    values = compute(*part, scheduler="synchronous")
     return values if len(values) > 1 else values[0]
 
 

@@ -20,7 +20,7 @@ from kcdo import errors
 from kcdo.distributed.engine import Engine, Task, chunk_value, naming
 from kcdo.distributed.trees import Add, TreeSum, combined
 from kcdo.errors import ClusterError, InvalidInputError, InvalidTypeError, KcdoError
-from kcdo.parallel import blas_limit
+from kcdo.parallel import alone
 from kcdo.progress import SILENT, Progress
 
 __all__ = ["DaskEngine"]
@@ -188,7 +188,7 @@ def _worked(shared: tuple[Task, Add], topic: str, chunks: list[tuple[int, Any]])
     tell = get_worker().log_event
     tell(topic, ("begun", chunks[0][0], None))
     tree = TreeSum(add)
-    with blas_limit(1):
+    with alone():
         for number, part in chunks:
             chunk = part[0] if len(part) == 1 else part
             try:
@@ -209,7 +209,7 @@ def _added(shared: tuple[Task, Add], first: Any, second: Any) -> Any:
     for each in (first, second):
         if isinstance(each, Refused):
             return each
-    with blas_limit(1):
+    with alone():
         return combined(shared[1], first, second)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kcdo.distributed.trees import Add, TreeSum
 from kcdo.errors import InvalidInputError, InvalidTypeError, KcdoError, NotEnoughMemoryError
-from kcdo.parallel import blas_limit, mapped_ahead, thread_count
+from kcdo.parallel import alone, blas_limit, mapped_ahead, thread_count
 from kcdo.progress import SILENT, Progress
 
 __all__ = ["Engine", "LocalEngine", "StreamFacts", "Task", "chunk_value", "naming"]
@@ -29,7 +29,10 @@ class Task(ABC):
 
 @dataclass
 class StreamFacts:
-    """What reading the data took: rows, bytes and chunks, passes, seconds, chunks done again."""
+    """What reading the data took: rows, bytes and chunks, passes, seconds, chunks done again.
+
+    ``sample`` are the inputs of some rows, drawn at random.
+    """
 
     rows: int = 0
     nbytes: int = 0
@@ -37,6 +40,7 @@ class StreamFacts:
     passes: int = 0
     seconds: float = 0.0
     retries: int = 0
+    sample: Any = None
 
 
 class Engine(ABC):
@@ -89,7 +93,7 @@ class LocalEngine(Engine):
         """Return the result of one chunk; raise IndexError if there is no such chunk."""
         for i, chunk in enumerate(self._source):
             if i == number:
-                with naming(self._name.format(i)), blas_limit(1):
+                with naming(self._name.format(i)), alone():
                     return chunk_value(task, _last, i, chunk)
         raise IndexError(number)
 

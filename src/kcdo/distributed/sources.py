@@ -9,7 +9,7 @@ from kcdo.extras import import_extra
 from kcdo.progress import SILENT, Progress
 from kcdo.validation import is_chunks
 
-__all__ = ["engine_for", "is_dask"]
+__all__ = ["engine_for", "is_dask", "lazily"]
 
 
 def engine_for(
@@ -44,6 +44,12 @@ def is_dask(data: Any) -> bool:
     if isinstance(data, list | tuple):
         return bool(data) and any(map(_of_dask, data))
     return _of_dask(data)
+
+
+def lazily() -> Any:
+    """Return the module that predicts Dask collections."""
+    what = "Predictions of Dask collections"
+    return import_extra("kcdo.distributed.lazy", extra="dask", what=what)
 
 
 def _of_dask(data: Any) -> bool:

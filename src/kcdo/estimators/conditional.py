@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from os import PathLike
@@ -37,6 +37,8 @@ from kcdo.distributed import (
     StreamFacts,
     Sum,
     engine_for,
+    is_dask,
+    lazily,
     pilot_of,
 )
 from kcdo.distributions import ConditionalDistribution, Positivity
@@ -92,6 +94,7 @@ from kcdo.validation import check_outputs, warn_few_values
 
 SELECTIONS = ("auto", *RULES)
 EFFORT = Effort()  # of every fit
+_SAMPLE_ROWS = 2000  # inputs that a streamed fit shows of its rows
 
 
 class ConditionalDensityOperator(ConditionalEstimator):
@@ -308,6 +311,11 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     def conditional(self, X: Any) -> ConditionalDistribution:
         """Return the distributions of Y given each query: rows of X, or uncertain inputs."""
+        if is_dask(X):
+            raise InvalidTypeError(
+                "conditional takes rows that are at hand; of Dask collections take predict, "
+                "summary or score_samples, or map_partitions with model.conditional."
+            )
         return self._given(self._queries(X)).labelled(self._labels(X))
 
     def marginal(self) -> ConditionalDistribution:
@@ -323,12 +331,32 @@ class ConditionalDensityOperator(ConditionalEstimator):
         """Return the distributions of encoded queries."""
         return condition(self._operator, queries, flat=self._flat, transform=self._transform)
 
-    def predict(self, X: Any) -> Array:
-        """Return the conditional mean, (Q,) or (Q, d)."""
+    def predict(self, X: Any) -> Any:
+        """Return the conditional mean, (Q,) or (Q, d); of a Dask collection a Dask array."""
+        if is_dask(X):
+            width = None if self.flat else self.n_outputs
+            return lazily().lazy_values(self._without_sums(), "predict", X, width=width)
         return self.conditional(X).mean()
 
-    def score_samples(self, X: Any, y: Any = None) -> Array:
-        """Return log p(y[i] | X[i]), (N,); without y its expectation, minus the entropy."""
+    def summary(self, X: Any, columns: Sequence[str], y: Any = None) -> Any:
+        """Return a table of such columns as mean, sd, q05, mode; logpdf needs y.
+
+        The table is a frame of the library of X, pandas for arrays, and a Dask data frame if X is
+        one: see :meth:`ConditionalDistribution.to_frame`.
+        """
+        if is_dask(X):
+            check_is_fitted(self)
+            return lazily().lazy_frame(self._without_sums(), X, columns, y)
+        return self.conditional(X).to_frame(columns, y)
+
+    def score_samples(self, X: Any, y: Any = None) -> Any:
+        """Return log p(y[i] | X[i]), (N,); without y its expectation, minus the entropy.
+
+        Of Dask collections they are a Dask array.
+        """
+        if is_dask(X):
+            check_is_fitted(self)
+            return lazily().lazy_values(self._without_sums(), "score_samples", X, y)
         dist = self.conditional(X)
         return -dist.entropy() if y is None else dist.logpdf_pairs(check_outputs(y, len(dist))[0])
 
@@ -404,7 +432,9 @@ class ConditionalDensityOperator(ConditionalEstimator):
         size = pilot_size(options, overview.n_rows)
         draw = Draw(ChunkReader(self), tuple(overview.starts), size, self._seed())
         drawn = engine.total(draw, draw.add, "sample of the rows")
-        plan = self._stream_plan(unbounded(self, pilot_of(drawn, overview)), options)
+        pilot = unbounded(self, pilot_of(drawn, overview))
+        engine.facts.sample = pilot.rows(_SAMPLE_ROWS).X
+        plan = self._stream_plan(pilot, options)
         stage = f"Nyström, {len(plan.centres)} centres, {overview.n_rows} rows"
         sums = engine.total(Sum.of(ChunkReader(self), plan), NystromSums.merged, stage)
         if sums.n_rows != overview.n_rows:
