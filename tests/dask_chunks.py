@@ -6,7 +6,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from dask import delayed
 
 import kcdo
 from kcdo.distributed import Task
@@ -47,14 +46,6 @@ def killing(folder, number, at, chunk):
     if counted(folder, f"read-{number}") == at:
         os.kill(os.getpid(), signal.SIGKILL)
     return chunk
-
-
-def deadly(folder, chunks, number, at):
-    """Return delayed chunks of which one kills its worker at one of its readings."""
-    return [
-        delayed(killing)(str(folder), i, at, chunk) if i == number else delayed(chunk)
-        for i, chunk in enumerate(chunks)
-    ]
 
 
 class Count(Task):

@@ -1,5 +1,6 @@
 """The same fit on a Dask cluster: bits, deaths, bad input, predictions. Real processes."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -27,7 +28,6 @@ from tests.dask_chunks import (
     KillingAdd,
     N,
     cut,
-    deadly,
     killing,
     quick,
     same_bits,
@@ -49,12 +49,13 @@ def start(n_workers, **options):
 
 @pytest.fixture(scope="module")
 def cluster():
-    with dask.config.set({"distributed.scheduler.allowed-failures": 2}), start(2) as cluster:
+    with dask.config.set({"distributed.scheduler.allowed-failures": 2}), start(1) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def client(cluster):
+    cluster.scale(2)
     with Client(cluster) as client:
         client.wait_for_workers(2, timeout=60)
         yield client
@@ -68,6 +69,22 @@ def serial():
 def dask_arrays():
     X, y = waves()
     return da.from_array(X, chunks=(ROWS, 1)), da.from_array(y, chunks=(ROWS,))
+
+
+def slow(chunk, seconds=0.3):
+    time.sleep(seconds)
+    return chunk
+
+
+def test_a_worker_may_come_during_the_fit(cluster, serial):
+    """This test comes first: the cluster begins with one worker."""
+    chunks = [delayed(slow)(chunk) for chunk in cut(*waves())]
+    with Client(cluster) as client:
+        timer = threading.Timer(0.2, cluster.scale, [2])
+        timer.start()
+        same_bits(quick().fit(chunks), serial)
+        timer.join()
+        client.wait_for_workers(2, timeout=60)
 
 
 # --- the same bits, wherever the chunks are
@@ -220,12 +237,16 @@ def test_a_prediction_names_the_chunk_that_it_cannot_read():
 # --- workers that die
 
 
-@pytest.mark.parametrize("at", range(4), ids=["columns", "look", "sample", "sums"])
-def test_a_worker_killed_in_any_pass_costs_its_chunks_alone(client, serial, tmp_path, at):
-    number = 0 if at == 0 else 1
-    model = quick().fit(deadly(tmp_path, cut(*waves()), number, at if number == 0 else at - 1))
+def test_workers_killed_in_every_pass_cost_their_chunks_alone(client, serial, tmp_path):
+    chunks = cut(*waves())
+    parts = [delayed(chunk) for chunk in chunks]
+    # read once in every pass: by the look, the sample and the sums
+    for number, at in ((1, 0), (2, 1), (5, 2)):
+        parts[number] = delayed(killing)(str(tmp_path), number, at, chunks[number])
+    model = quick().fit(parts)
     same_bits(model, serial)
-    assert len(list(tmp_path.iterdir())) == (4 if number == 0 else 3) + 1
+    assert len(list(tmp_path.iterdir())) >= 3 * 3 + 3  # three passes, and three chunks again
+    assert model.stream_.passes == 3
 
 
 def test_a_worker_killed_while_it_adds(client, tmp_path):
@@ -236,23 +257,16 @@ def test_a_worker_killed_while_it_adds(client, tmp_path):
     assert len(list(tmp_path.iterdir())) > 4
 
 
-def test_a_worker_killed_while_it_weighs_predictions(client, serial, tmp_path):
-    X, _ = waves()
-    parts = deadly(tmp_path, [X[:300], X[300:]], 0, 0)
-    np.testing.assert_allclose(serial.predict(parts).compute(), serial.predict(X), rtol=1e-12)
-
-
-def test_a_chunk_that_kills_every_worker_is_named(client, tmp_path):
+def test_a_chunk_that_kills_every_worker_is_named(client):
     chunks = [delayed(chunk) for chunk in cut(*waves())]
-    chunks[2] = delayed(always_killing)(str(tmp_path))
+    chunks[2] = delayed(always_killing)()
     with pytest.raises(kcdo.ClusterError, match="every worker that took it died, the last at tcp"):
         quick().fit(chunks)
     assert_idle(client)
 
 
-def always_killing(folder):
-    for at in range(100):
-        killing(folder, "any", at, None)
+def always_killing():
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_read_that_fails_is_tried_again(client, serial, tmp_path):
@@ -299,20 +313,6 @@ def test_two_fits_at_once(client, serial):
         thread.join(60)
     for name in "ab":
         same_bits(found[name], serial)
-
-
-def slow(chunk, seconds=0.3):
-    time.sleep(seconds)
-    return chunk
-
-
-def test_a_worker_may_come_during_the_fit(serial):
-    chunks = [delayed(slow)(chunk) for chunk in cut(*waves())]
-    with start(1) as cluster, Client(cluster):
-        timer = threading.Timer(0.5, cluster.scale, [2])
-        timer.start()
-        same_bits(quick().fit(chunks), serial)
-        timer.join()
 
 
 def test_ctrl_c_cancels_the_tasks(client):
@@ -459,7 +459,7 @@ def test_a_scheduler_that_goes_away():
         with Client(address) as client:  # no workers: tasks wait
             threading.Timer(1.0, scheduler.kill).start()
             started = time.monotonic()
-            with pytest.raises(kcdo.ClusterError, match=r"scheduler went away|by the cluster"):
+            with pytest.raises(kcdo.ClusterError, match="scheduler went away or was restarted"):
                 quick().fit(chunks, client=client)
             assert time.monotonic() - started < 20
     finally:

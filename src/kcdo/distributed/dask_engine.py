@@ -31,6 +31,10 @@ _PATIENCE = 5.0  # seconds that a scheduler may be out of reach
 _LONGEST_WAIT = 300.0  # seconds without any worker; some clusters start them when work is there
 _TASK_ROWS = 1 << 16  # chunks of fewer rows share a task
 _TASKS_PER_WORKER = 4
+_GONE = (
+    "the Dask scheduler went away or was restarted during the fit; nothing was fitted. Connect a "
+    "new client, and fit again."
+)
 
 
 class DaskEngine(Engine):
@@ -103,23 +107,28 @@ class DaskEngine(Engine):
             self.facts.retries += watch.retries
             with suppress(Exception):
                 self._client.unsubscribe_topic(watch.topic)
+            if watch.future is not None:
+                watch.future.release()  # whoever keeps this frame, as tracebacks do
 
     def _awaited(self, watch: "Watch") -> Any:
         """Return the result, or raise what kept it from coming."""
         future = watch.future
         reached = worked = time.monotonic()
         while not future.done():
-            with suppress(TimeoutError):
+            try:
                 wait([future], timeout=_POLL)
+            except TimeoutError:
+                pass
+            except Exception:  # of which kind depends on the version of distributed
+                if not future.cancelled():
+                    raise
             watch.raise_refused()
             self._show(len(watch.done))
             now = time.monotonic()
             if self._client.status == "running":
                 reached = now
-            elif now - reached > _PATIENCE or self._client.status == "closed":
-                raise ClusterError(
-                    "the Dask scheduler went away during the fit; nothing was fitted."
-                )
+            elif now - reached > _PATIENCE:
+                raise ClusterError(_GONE)
             if self._client.scheduler_info()["workers"]:
                 worked = now
             elif now - worked > _LONGEST_WAIT:
@@ -221,10 +230,7 @@ def _value(future: Any, watch: Watch) -> Any:
             raise found.error
         return found
     if future.status != "error":
-        raise ClusterError(
-            f"the tasks of the fit were {future.status} by the cluster; nothing was fitted. Was it "
-            "restarted?"
-        )
+        raise ClusterError(_GONE)
     error = future.exception()
     if isinstance(error, KilledWorker):
         raise ClusterError(_died(error)) from error

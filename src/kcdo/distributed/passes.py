@@ -5,7 +5,7 @@ numbers alone, not on where one chunk ends and the next begins.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.distributed.engine import Task
 from kcdo.errors import InvalidInputError
-from kcdo.fitting import Chunk, Pilot, StreamPlan
+from kcdo.fitting import Chunk, Pilot
 from kcdo.systems import NystromSums
 
 Categories = dict[int, dict[Hashable, int]]
@@ -166,19 +166,30 @@ def pilot_of(drawn: Drawn, overview: Overview) -> Pilot:
     return Pilot(drawn.X, drawn.Y, drawn.weights, overview.lower, overview.upper, overview.n_rows)
 
 
+class Plan(Protocol):
+    """What sums are made of."""
+
+    def alone(self) -> "Plan":
+        """Return the plan for one of several tasks: it computes on one thread."""
+
+    def empty_sums(self) -> NystromSums:
+        """Return sums over no rows."""
+
+    def add(self, sums: NystromSums, chunk: Chunk) -> None:
+        """Add rows to the sums."""
+
+
 @dataclass(frozen=True, eq=False)
 class Sum(Task):
-    """Adds up the sums of a plan, some rows at a time."""
+    """Adds up the sums of one plan or several, some rows at a time."""
 
     reader: Reader
-    plan: StreamPlan
+    plans: tuple[Any, ...]
 
     @classmethod
-    def of(cls, reader: Reader, plan: StreamPlan) -> "Sum":
-        """Return the task of a plan; it computes on one thread, as several run side by side."""
-        spec = plan.spec
-        alone = replace(spec, settings=replace(spec.settings, n_jobs=1))
-        return cls(reader, replace(plan, spec=alone))
+    def of(cls, reader: Reader, *plans: Plan) -> "Sum":
+        """Return the task of some plans, for one of several threads or processes."""
+        return cls(reader, tuple(plan.alone() for plan in plans))
 
     def split(self, number: int, chunk: Any) -> Iterable[Chunk]:
         """Return parts of the rows, of about equal size."""
@@ -191,8 +202,16 @@ class Sum(Task):
         slices = [slice(*pair) for pair in pairwise(edges)]
         return [(X[rows], Y[rows], weights[rows]) for rows in slices]
 
-    def __call__(self, item: Chunk) -> NystromSums:
-        """Return the sums of some rows."""
-        sums = self.plan.empty_sums()
-        self.plan.add(sums, item)
-        return sums
+    def __call__(self, item: Chunk) -> tuple[NystromSums, ...]:
+        """Return the sums of some rows, one of each plan."""
+        found = tuple(plan.empty_sums() for plan in self.plans)
+        for plan, sums in zip(self.plans, found, strict=True):
+            plan.add(sums, item)
+        return found
+
+    @staticmethod
+    def add(
+        first: tuple[NystromSums, ...], second: tuple[NystromSums, ...]
+    ) -> tuple[NystromSums, ...]:
+        """Return the sums of the rows of both."""
+        return tuple(one.merged(other) for one, other in zip(first, second, strict=True))

@@ -19,6 +19,7 @@ from kcdo.components import (
     Combination,
     DensityOperator,
     Effort,
+    LocationScaleParameters,
     Mixture,
     ModelParameters,
     OperatorParameters,
@@ -56,10 +57,16 @@ from kcdo.fitting import (
     DEFAULT_ALPHA,
     RULES,
     Chunk,
+    Located,
+    LocationPlan,
     ModelSpec,
     Pilot,
+    PilotChoice,
+    ResidualPlan,
+    StreamedMixture,
     StreamPlan,
     automatic_fit,
+    pilot_choice,
     pilot_size,
     ridge_value,
     same_plan,
@@ -280,7 +287,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
     def worker(self) -> Self:
         """Return a model with the same centres, kernels and grid, and no data yet."""
         self._need_sums()
-        other = self._without("_operator", "report_", "stream_")
+        other = self._without("_operator", "_parameters", "report_", "stream_")
         other._plan, other.sums_ = self._plan, self._plan.empty_sums()
         return other
 
@@ -434,16 +441,54 @@ class ConditionalDensityOperator(ConditionalEstimator):
         drawn = engine.total(draw, draw.add, "sample of the rows")
         pilot = unbounded(self, pilot_of(drawn, overview))
         engine.facts.sample = pilot.rows(_SAMPLE_ROWS).X
-        plan = self._stream_plan(pilot, options)
-        stage = f"Nyström, {len(plan.centres)} centres, {overview.n_rows} rows"
-        sums = engine.total(Sum.of(ChunkReader(self), plan), NystromSums.merged, stage)
-        if sums.n_rows != overview.n_rows:
+        if self.selection == "auto":
+            choice = pilot_choice(self._spec(Exact()), pilot.rows(_SAMPLE_ROWS))
+        else:
+            choice = PilotChoice(self._spec(Exact()))
+        plan = StreamPlan.of(choice.spec, options, pilot, judge_alpha=self.selection == "auto")
+        if choice.located is None:
+            (sums,) = self._summed(engine, overview, plan)
+            self._solve_sums(plan, sums, started)
+        else:
+            self._fit_mixture(engine, overview, pilot, plan, choice.located, options, started)
+        self.stream_ = engine.facts
+
+    def _fit_mixture(
+        self,
+        engine: Engine,
+        overview: Overview,
+        pilot: Pilot,
+        plain: StreamPlan,
+        chosen: LocationScaleParameters,
+        options: Nystrom,
+        started: float,
+    ) -> None:
+        """Add up the plain density and the location, then the residuals, and weigh them."""
+        spec = plain.spec
+        location = LocationPlan.of(chosen.location, options, pilot, spec)
+        sums, its_sums = self._summed(engine, overview, plain, location)
+        located = Located.of(location, its_sums, chosen, pilot, spec)
+        residual = ResidualPlan.of(chosen.residual, located, options, pilot, spec)
+        (residual_sums,) = self._summed(engine, overview, residual)
+        fitted = StreamedMixture.of(plain, sums, located, residual, residual_sums)
+        self._plan, self.sums_ = plain, sums
+        self._finish(fitted.system, fitted.model, sums.n_rows, started)
+        self._parameters = fitted.parameters
+        self.report_ = replace(self.report_, weights=fitted.parameters.weights)
+
+    def _summed(self, engine: Engine, overview: Overview, *plans: Any) -> tuple[NystromSums, ...]:
+        """Return the sums of plans over all rows."""
+        centres = max(plan.empty_sums().cross.shape[0] for plan in plans)
+        stage = f"Nyström, {centres} centres, {overview.n_rows} rows"
+        found: tuple[NystromSums, ...] = engine.total(
+            Sum.of(ChunkReader(self), *plans), Sum.add, stage
+        )
+        if found[0].n_rows != overview.n_rows:
             raise InvalidInputError(
                 f"the chunks had {overview.n_rows} rows when they were first read, and "
-                f"{sums.n_rows} the last time: they must stay as they are during a fit."
+                f"{found[0].n_rows} later: they must stay as they are during a fit."
             )
-        self._solve_sums(plan, sums, started)
-        self.stream_ = engine.facts
+        return found
 
     def _stream(
         self, pilot: Pilot, chunks: Iterator[Chunk], options: Nystrom, started: float
@@ -460,6 +505,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         system = plan.system(sums)
         operator = plan.operator(system, sums)
         self._plan, self.sums_ = plan, sums
+        self.__dict__.pop("_parameters", None)  # of a mixture, whose other components do not merge
         self._finish(system, operator, sums.n_rows, started)
 
     def _stream_options(self) -> Nystrom:
