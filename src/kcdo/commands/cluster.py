@@ -70,11 +70,12 @@ def in_order(
     # by a task, not scattered: should its worker die, it is sent again
     shared = client.submit(lambda: function, pure=False)
     pending: deque[tuple[Any, Any]] = deque()
+    most = 2 * max(1, len(client.nthreads()))
     try:
         for item in items:
             future = client.submit(_called, shared, item, pure=False, retries=2)
             pending.append((item, future))
-            if len(pending) > 2 * max(1, len(client.scheduler_info()["workers"])):
+            if len(pending) > most:
                 first, done = pending.popleft()
                 yield first, done.result()
         while pending:

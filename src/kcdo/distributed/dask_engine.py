@@ -82,7 +82,7 @@ class DaskEngine(Engine):
         n, rows = len(self._parts), self.facts.rows
         if not rows:
             return 1  # not known yet
-        workers = max(1, len(self._client.scheduler_info()["workers"]))
+        workers = max(1, len(self._client.nthreads()))
         size = 1
         while 2 * size * rows <= n * _TASK_ROWS and n >= 2 * size * workers * _TASKS_PER_WORKER:
             size *= 2
@@ -129,14 +129,19 @@ class DaskEngine(Engine):
                 reached = now
             elif now - reached > _PATIENCE:
                 raise ClusterError(_GONE)
-            if self._client.scheduler_info()["workers"]:
+            if self._may_work():
                 worked = now
             elif now - worked > _LONGEST_WAIT:
                 raise ClusterError(
-                    f"no worker has been there for {_LONGEST_WAIT:.0f} seconds: start workers, and "
-                    "fit again."
+                    f"no worker has been there, or all were paused for want of memory, for "
+                    f"{_LONGEST_WAIT:.0f} seconds: start workers, or make the chunks smaller."
                 )
         return _value(future, watch)
+
+    def _may_work(self) -> bool:
+        """Return whether there is a worker that is not paused."""
+        workers = self._client.scheduler_info()["workers"].values()
+        return any(worker.get("status") != "paused" for worker in workers)
 
     def _check_client(self) -> None:
         if self._client.status != "running":
