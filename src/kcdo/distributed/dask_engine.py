@@ -27,6 +27,7 @@ __all__ = ["DaskEngine"]
 
 _RETRIES = 2  # of tasks that raise, such as reads that a network breaks; deaths do not count
 _POLL = 0.2  # seconds
+_LOOK = 2.0  # seconds between looks at the workers, which ask the scheduler
 _PATIENCE = 5.0  # seconds that a scheduler may be out of reach
 _LONGEST_WAIT = 300.0  # seconds without any worker; some clusters start them when work is there
 _TASK_ROWS = 1 << 16  # chunks of fewer rows share a task
@@ -98,9 +99,13 @@ class DaskEngine(Engine):
         self._client.subscribe_topic(watch.topic, watch.hear)
         try:
             yield watch
-        except BaseException:  # Ctrl-C too
+        except BaseException as error:  # Ctrl-C too
+            if self._client.status != "running":  # nobody is there who could cancel anything
+                if isinstance(error, Exception) and not isinstance(error, KcdoError):
+                    raise ClusterError(_GONE) from error
+                raise
             if watch.future is not None:
-                with suppress(Exception):  # the scheduler may be gone: the first error counts
+                with suppress(Exception):  # the first error counts
                     self._client.cancel([watch.future], force=True)
             raise
         finally:
@@ -113,7 +118,7 @@ class DaskEngine(Engine):
     def _awaited(self, watch: "Watch") -> Any:
         """Return the result, or raise what kept it from coming."""
         future = watch.future
-        reached = worked = time.monotonic()
+        reached = worked = looked = time.monotonic()
         while not future.done():
             try:
                 wait([future], timeout=_POLL)
@@ -129,6 +134,11 @@ class DaskEngine(Engine):
                 reached = now
             elif now - reached > _PATIENCE:
                 raise ClusterError(_GONE)
+            else:
+                continue
+            if now - looked < _LOOK:
+                continue
+            looked = now
             if self._may_work():
                 worked = now
             elif now - worked > _LONGEST_WAIT:
