@@ -26,22 +26,21 @@ import kcdo
 from kcdo.kernels import cross_gram
 from kcdo.parallel import blas_limit
 
-CHUNK = 50_000
-
 
 class Files:
     """Chunks of Parquet files, read anew at every pass."""
 
-    def __init__(self, folder: str, rows: int) -> None:
-        self.paths = [Path(folder, f"{i:05d}.parquet") for i in range(-(-rows // CHUNK))]
+    def __init__(self, folder: str, rows: int, chunk: int) -> None:
+        self.paths = [Path(folder, f"{i:05d}.parquet") for i in range(-(-rows // chunk))]
+        self.chunk = chunk
 
     def write(self, columns: int) -> None:
         import pandas as pd
 
         for seed, path in enumerate(self.paths):
             rng = np.random.default_rng(seed)
-            X = rng.uniform(-2, 2, (CHUNK, columns))
-            y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.3 * rng.standard_normal(CHUNK)
+            X = rng.uniform(-2, 2, (self.chunk, columns))
+            y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.3 * rng.standard_normal(self.chunk)
             table = pd.DataFrame(X, columns=[f"x{i}" for i in range(columns)])
             table.assign(y=y).to_parquet(path)
 
@@ -104,7 +103,7 @@ def one_process(options, folder, rows):
     """Fit in this process; print seconds, memory and what the sums alone would take, as JSON."""
     import resource
 
-    files = Files(folder, rows)
+    files = Files(folder, rows, options.chunk_rows)
     with Clock() as clock:
         fitted = model(options).fit(files)
     facts = {
@@ -127,12 +126,13 @@ def one_process(options, folder, rows):
 def in_process(options, folder, rows):
     command = [sys.executable, "-m", "benchmarks.cluster", "--one", folder, "--rows", str(rows)]
     command += ["--centres", str(options.centres), "--selection", options.selection]
+    command += ["--chunk-rows", str(options.chunk_rows)]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(found.stdout.splitlines()[-1])
 
 
 def on_cluster(options, folder, rows, kill):
-    files = Files(folder, rows)
+    files = Files(folder, rows, options.chunk_rows)
     parts = [delayed(read)(path) for path in files.paths]
     with (
         LocalCluster(
@@ -164,6 +164,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 3_000_000, 10_000_000])
     parser.add_argument("--columns", type=int, default=8)
     parser.add_argument("--centres", type=int, default=1000)
+    parser.add_argument("--chunk-rows", type=int, default=50_000)
     parser.add_argument("--selection", default="heuristic")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -171,7 +172,7 @@ def main() -> None:
         one_process(options, options.one, options.rows[0])
         return
     with tempfile.TemporaryDirectory() as folder:
-        Files(folder, max(options.rows)).write(options.columns)
+        Files(folder, max(options.rows), options.chunk_rows).write(options.columns)
         found = [in_process(options, folder, rows) for rows in options.rows]
         print("| rows | clock, s | processors, s | sums, s | arithmetic, s | ratio | MiB |")
         print("|---|---|---|---|---|---|---|")
