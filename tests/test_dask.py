@@ -457,7 +457,7 @@ def test_a_worker_that_is_paused_does_nothing_and_hinders_nothing(client, serial
 
 
 def test_a_scheduler_without_workers_and_one_that_goes_away(monkeypatch):
-    chunks = [delayed(slow)(chunk, 0.5) for chunk in cut(*waves())]
+    chunks = [delayed(chunk) for chunk in cut(*waves())]
     script = (
         "import asyncio\n"
         "from distributed import Scheduler\n"
