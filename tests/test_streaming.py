@@ -172,7 +172,7 @@ def test_what_counts_as_chunks():
 
 def test_a_generator_is_refused():
     X, Y = waves()
-    with pytest.raises(kcdo.InvalidInputError, match="because a fit reads them twice; got an iter"):
+    with pytest.raises(kcdo.InvalidInputError, match="a fit reads them several times; got an iter"):
         fixed().fit((X, Y) for _ in range(3))
 
 

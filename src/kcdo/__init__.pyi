@@ -18,6 +18,7 @@ from kcdo.embeddings import MeanEmbedding as MeanEmbedding
 from kcdo.embeddings import SampleEmbedding as SampleEmbedding
 from kcdo.embeddings import mmd as mmd
 from kcdo.errors import AccuracyWarning as AccuracyWarning
+from kcdo.errors import ClusterError as ClusterError
 from kcdo.errors import DataNotFoundError as DataNotFoundError
 from kcdo.errors import DiscreteOutputWarning as DiscreteOutputWarning
 from kcdo.errors import InvalidInputError as InvalidInputError

@@ -25,6 +25,10 @@ class NotEnoughMemoryError(KcdoError, MemoryError):
     """The work would need more memory than there is; nothing was allocated."""
 
 
+class ClusterError(KcdoError, RuntimeError):
+    """A cluster cannot go on: its client is closed, it is out of reach, or its workers died."""
+
+
 class DataNotFoundError(KcdoError, FileNotFoundError):
     """A data set is neither in the data folder nor could it be downloaded."""
 

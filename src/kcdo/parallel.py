@@ -7,7 +7,7 @@ each start a multi-threaded BLAS fight for the cores and run many times slower.
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
@@ -144,6 +144,16 @@ def ordered_map(
     results at most wait to be taken, so that memory stays bounded.
     """
     threads = min(thread_count(n_jobs), len(items))
+    yield from mapped_ahead(function, items, threads, 3 * threads + 1)
+
+
+def mapped_ahead(
+    function: Callable[[Any], Result], items: Iterable[Any], threads: int, ahead: int
+) -> Iterator[Result]:
+    """Yield ``function(item)`` in order, of items that this thread takes as they are needed.
+
+    So many more than there are threads are taken ahead of what was yielded.
+    """
     if threads <= 1 or getattr(_worker, "busy", False):
         yield from map(function, items)
         return
@@ -155,7 +165,7 @@ def ordered_map(
         try:
             for item in items:
                 pending.append(pool.submit(function, item))
-                if len(pending) > 4 * threads:
+                if len(pending) >= threads + ahead:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
@@ -166,6 +176,18 @@ def ordered_map(
 
 def _mark() -> None:
     _worker.busy = True
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Let this thread work alone, with a one-threaded BLAS: others like it run beside it."""
+    before = getattr(_worker, "busy", False)
+    _worker.busy = True
+    try:
+        with blas_limit(1):
+            yield
+    finally:
+        _worker.busy = before
 
 
 def scratch(shape: tuple[int, int]) -> NDArray[np.float64] | None:

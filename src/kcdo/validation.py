@@ -68,7 +68,7 @@ def is_chunks(data: Any) -> bool:
     if isinstance(data, Iterator):
         raise InvalidInputError(
             "chunks must come from an object that can be iterated over more than once (a list, or "
-            "a class with __iter__), because a fit reads them twice; got an iterator."
+            "a class with __iter__), because a fit reads them several times; got an iterator."
         )
     first = next(iter(data), None)
     return isinstance(first, tuple) and len(first) in (2, 3) and np.ndim(first[0]) == 2

@@ -74,6 +74,26 @@ class ArrowTable:
         groups = "num_row_groups" if self._parquet else "num_record_batches"
         self.size = int(getattr(self._source, groups))
         self._done = 0
+        self._groups = range(self.size)
+
+    def bundles(self, rows: int) -> list[tuple[int, int]]:
+        """Return groups of rows, from one to before another, of at least so many rows together."""
+        found, start, count = [], 0, 0
+        for group in range(self.size):
+            count += self._rows_of(group)
+            if count >= rows or group == self.size - 1:
+                found.append((start, group + 1))
+                start, count = group + 1, 0
+        return found
+
+    def only(self, start: int, stop: int) -> None:
+        """Read these groups alone."""
+        self._groups = range(start, stop)
+
+    def _rows_of(self, group: int) -> int:
+        if self._parquet:
+            return int(self._source.metadata.row_group(group).num_rows)
+        return int(self._source.get_batch(group).num_rows)
 
     @property
     def form(self) -> str:
@@ -101,7 +121,7 @@ class ArrowTable:
                     start += part.num_rows
 
     def _batches(self, rows: int) -> Iterator[Any]:
-        for group in range(self.size):
+        for group in self._groups:
             if self._parquet:
                 yield from self._source.iter_batches(rows, row_groups=[group])
             else:

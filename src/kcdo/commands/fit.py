@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kcdo.commands.app import app, examples, session
+from kcdo.commands.cluster import Cluster, Workers, check_cluster, cluster_client
 from kcdo.commands.console import Console, counted, listed, size_text
 from kcdo.commands.errors import UsageError
 from kcdo.commands.kinds import Kind
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from kcdo.commands.models import Model
     from kcdo.commands.sources import Source
 
+_LARGE = 2_000_000_000  # bytes of files that are streamed by default
+
 
 @app.command(
     epilog=examples(
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
         "kcdo fit wind.parquet --target u,v --given height -o wind.kcdo",
         "kcdo fit data.csv --target speed --support 0, --test 0.2 --time day -o model.kcdo",
         "kcdo fit data.csv --target speed --calibrate 0.2 -o model.kcdo",
+        "kcdo fit 'data/*.parquet' --target speed --workers 4 -o model.kcdo",
     )
 )
 def fit(
@@ -95,6 +100,15 @@ def fit(
         int | None,
         typer.Option(min=2, help="Summarise the rows by so many centres: faster, also to predict."),
     ] = None,
+    stream: Annotated[
+        bool | None,
+        typer.Option(
+            help="Read the files in parts, several times, and keep sums: for files larger than "
+            "memory. By default those of more than 2 GB."
+        ),
+    ] = None,
+    cluster: Cluster = None,
+    workers: Workers = None,
     seed: Annotated[int, typer.Option(help="Seed of the random choices.", min=0)] = 0,
     sep: Sep = None,
     decimal: Decimal = ".",
@@ -129,6 +143,20 @@ def fit(
         calibration = _holdout("--calibrate", calibrate, group, time, seed)
         _check_shares(test, calibrate, group, time)
         source = Source.of(files, Style.of(sep, decimal, thousands))
+        if _is_streamed(stream, cluster, workers, files, holdout):
+            from kcdo.commands.fitting import FitOptions
+            from kcdo.commands.streaming import FileChunks, fit_stream
+
+            with source.open() as table:
+                wanted = wish.checked(table.columns, source.label)
+            chunks = FileChunks.of(source, wanted, drop=drop_missing)
+            options = FitOptions(selection, centres, seed, verbose=not quiet)
+            with cluster_client(cluster, workers) as client:
+                model, line = fit_stream(chunks, options, client)
+            from kcdo.commands.models import save_model
+
+            _tell(console, source, out, save_model(model.estimator, path), model, None, line)
+            return
         with source.open() as table:
             wanted = wish.checked(table.columns, source.label)
             frame = read_table(source, table, wanted.roles(), console, drop=drop_missing)
@@ -147,6 +175,23 @@ def fit(
         if holdout is not None:
             model.remember_test(_tested(model, frame[parts.test], console))
         _tell(console, source, out, save_model(model.saved, path), model, calibration)
+
+
+def _is_streamed(
+    stream: bool | None,
+    cluster: str | None,
+    workers: int | None,
+    files: list[str],
+    holdout: Holdout | None,
+) -> bool:
+    """Return whether the files are read in parts; raise where options do not go together."""
+    asked = check_cluster(cluster, workers) or bool(stream)
+    if asked and stream is False:
+        raise UsageError("--no-stream reads the files as a whole: a cluster reads parts of them.")
+    if asked and holdout is not None:
+        raise UsageError("--test needs all rows at once: keep files back, and use kcdo evaluate.")
+    large = sum(os.path.getsize(path) for path in files if os.path.isfile(path)) > _LARGE
+    return asked or (stream is None and holdout is None and large)
 
 
 def _holdout(
@@ -221,6 +266,7 @@ def _tell(
     size: int,
     model: Model,
     calibration: Holdout | None,
+    stream: str = "",
 ) -> None:
     from kcdo.commands.facts import Facts
 
@@ -234,10 +280,13 @@ def _tell(
         *(f"  {name:<{width}}  {facts.kind(name)}" for name in model.given),
         *_calibration_lines(model, calibration),
         *_test_lines(model),
+        *([stream] if stream else []),
         f"Saved {out} ({size_text(size)}).",
         f"Next: kcdo predict {out} {source.paths[0]}{level} -o predictions.csv",
     ]
-    console.result("\n".join(lines), {"model": out, "bytes": size} | facts.plain())
+    told = {"model": out, "bytes": size} | facts.plain()
+    told |= {"stream": model.stream_facts()} if stream else {}
+    console.result("\n".join(lines), told)
 
 
 def _calibration_lines(model: Model, calibration: Holdout | None) -> list[str]:

@@ -41,8 +41,7 @@ class FitOptions:
 def fitted(frame: pd.DataFrame, wanted: Wanted, options: FitOptions) -> Model:
     """Fit the targets of a table given its inputs."""
     _check_bounds(frame, wanted.bounds)
-    X = frame[wanted.given]
-    targets = wanted.targets
+    X, targets = frame[wanted.given], wanted.targets
     Y = frame[targets[0] if len(targets) == 1 else targets]
     weights = frame[wanted.weights].to_numpy() if wanted.weights else None
     estimator = unfitted(X, wanted, options).fit(X, Y, weights)

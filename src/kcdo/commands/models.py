@@ -144,6 +144,11 @@ class Model:
         """What a file keeps: the estimator, with its calibration if it has one."""
         return self.calibrated or self.estimator
 
+    def stream_facts(self) -> dict[str, Any]:
+        """Return what reading the data of a streamed fit took."""
+        facts = vars(self.estimator.stream_)
+        return {name: value for name, value in facts.items() if name != "sample"}
+
 
 def read_data(model: Model, source: Source, console: Console, *, drop: bool) -> tuple[Any, Any]:
     """Read the inputs and outputs of a model from a table."""

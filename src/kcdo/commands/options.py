@@ -10,8 +10,8 @@ ModelFile = Annotated[str, typer.Argument(help="Model file of kcdo fit; - is sta
 DataFiles = Annotated[
     list[str],
     typer.Argument(
-        help="CSV, TSV, JSON lines, Parquet or Feather, also compressed; several files, and "
-        "patterns such as 'part-*.csv', are read as one table; - is standard input."
+        help="CSV, TSV, JSON lines, Parquet or Feather, also compressed; several files, "
+        "folders, and patterns such as 'part-*.csv', are read as one table; - is standard input."
     ),
 ]
 DataOption = Annotated[

@@ -7,11 +7,12 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from kcdo.commands.app import app, examples, session
+from kcdo.commands.cluster import Cluster, Workers, cluster_client, in_order
 from kcdo.commands.console import Console, counted, listed
 from kcdo.commands.formats import Format
 from kcdo.commands.naming import names
@@ -76,6 +77,8 @@ def predict(
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Rows with missing values get no answer.")
     ] = False,
+    cluster: Cluster = None,
+    workers: Workers = None,
     sep: Sep = None,
     decimal: Decimal = ".",
     thousands: Thousands = None,
@@ -104,8 +107,9 @@ def predict(
 
         answers = Answers(load_model(model), names(stats), skip_missing, names(conformal))
         source = Source.of(files, Style.of(sep, decimal, thousands))
-        with source.readable_twice() if form.table in TYPED else nullcontext(source) as rows:
-            added, n_rows = _write(answers, rows, path, form, console)
+        again = source.readable_twice() if form.table in TYPED else nullcontext(source)
+        with again as rows, cluster_client(cluster, workers) as client:
+            added, n_rows = _write(answers, rows, path, form, console, client)
         if path is not None:
             seconds = time.perf_counter() - started
             console.result(
@@ -115,7 +119,12 @@ def predict(
 
 
 def _write(
-    answers: Answers, source: Source, path: Path | None, form: Format, console: Console
+    answers: Answers,
+    source: Source,
+    path: Path | None,
+    form: Format,
+    console: Console,
+    client: Any = None,
 ) -> tuple[list[str], int]:
     """Write the rows with their answers, part by part; return the new columns and the count."""
     from kcdo.commands.tables import CHUNK_ROWS, open_writer
@@ -124,7 +133,11 @@ def _write(
     with source.open() as table:
         added = answers.check(table.columns, source.label)
         positioned = ((chunk, table.position()) for chunk in table.chunks(CHUNK_ROWS))
-        parts = _one_ahead(lambda item: answers.of(item[0]), positioned)
+        parts = (
+            _one_ahead(lambda item: answers.of(item[0]), positioned)
+            if client is None
+            else in_order(client, lambda item: answers.of(item[0]), positioned)
+        )
         with (
             output_file(path) as file,
             closing(parts),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kcdo.commands.errors import FileError, UsageError
 
+_TABLES = (".parquet", ".pq", ".feather", ".arrow", ".csv", ".tsv", ".jsonl", ".csv.gz", ".tsv.gz")
 STANDARD = "-"  # standard input or output, as the name of a file
 
 
@@ -58,10 +59,21 @@ def named_file(name: str) -> Iterator[Path]:
 
 
 def _matching(name: str) -> list[str]:
-    """Return the files that a name stands for: itself, or what matches it as a pattern."""
+    """Return the files that a name stands for: itself, those in it, or what matches it."""
+    if os.path.isdir(name):
+        return _tables_in(name)
     if name == STANDARD or os.path.exists(name) or not glob.has_magic(name):
         return [name]
     found = sorted(glob.glob(name, recursive=True))
     if not found:
         raise FileError(f"no file matches {name}.")
+    return found
+
+
+def _tables_in(folder: str) -> list[str]:
+    """Return the tables in a folder, also in folders in it, as Parquet data sets are kept."""
+    files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
+    found = [str(path) for path in files if path.name.lower().endswith(_TABLES)]
+    if not found:
+        raise FileError(f"{folder} is a folder without tables (.parquet, .csv and the like).")
     return found

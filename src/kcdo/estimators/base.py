@@ -39,6 +39,7 @@ _FITTED = (
     "_transform",
     "sums_",
     "report_",
+    "stream_",
     "n_features_in_",
     "feature_names_in_",
     "target_names_",

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -23,6 +23,7 @@ from kcdo.components import (
     Combination,
     DensityOperator,
     Effort,
+    LocationScaleParameters,
     Mixture,
     ModelParameters,
     OperatorParameters,
@@ -34,6 +35,18 @@ from kcdo.components import (
     unconditional,
 )
 from kcdo.consistency import kernel_fits, need, shape
+from kcdo.distributed import (
+    Draw,
+    Engine,
+    Look,
+    Overview,
+    StreamFacts,
+    Sum,
+    engine_for,
+    is_dask,
+    lazily,
+    pilot_of,
+)
 from kcdo.distributions import ConditionalDistribution, Positivity
 from kcdo.errors import InvalidInputError, InvalidTypeError, KcdoWarning
 from kcdo.estimators.base import (
@@ -44,15 +57,22 @@ from kcdo.estimators.base import (
     check_seconds,
     checked_seed,
 )
+from kcdo.estimators.chunks import ChunkReader, learn_categories, learn_columns, unbounded
 from kcdo.estimators.report import FitReport
 from kcdo.fitting import (
     DEFAULT_ALPHA,
     RULES,
     Chunk,
+    Located,
+    LocationPlan,
     ModelSpec,
     Pilot,
+    PilotChoice,
+    ResidualPlan,
+    StreamedMixture,
     StreamPlan,
     joint_fit,
+    pilot_choice,
     pilot_size,
     ridge_value,
     same_plan,
@@ -86,12 +106,13 @@ from kcdo.systems import (
     may_repeat,
 )
 from kcdo.transforms import Columns, Support, strictly_inside, transform_for
-from kcdo.validation import check_outputs, is_chunks, warn_few_values
+from kcdo.validation import check_outputs, warn_few_values
 
 SELECTIONS = ("auto", *RULES)
 JOINT_FORMS = ("auto", "chain", "grid")
 EFFORT = Effort()  # of every fit
 _IMPORTANCE_ROWS = 64  # enough for the two digits of a report
+_SAMPLE_ROWS = 2000  # inputs that a streamed fit shows of its rows
 
 
 class ConditionalDensityOperator(ConditionalEstimator):
@@ -162,6 +183,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
         As in scikit-learn.
     target_names_ : tuple of str or None
         Names of the outputs, where y was a frame or series that has them.
+    stream_ : StreamFacts
+        After a fit of chunks: rows, bytes, passes, seconds, and chunks that had to be done again.
 
     Notes
     -----
@@ -184,6 +207,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
     """
 
     report_: FitReport
+    stream_: StreamFacts
     sums_: NystromSums
     _operator: DensityOperator | Mixture | Univariate | ChainModel
     _parameters: ModelParameters | UnivariateParameters | ChainModelParameters
@@ -230,16 +254,20 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self.max_seconds = max_seconds
         self.joint = joint
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, client: Any = None) -> Self:
         """Fit to inputs X (N, p) and outputs y (N,) or (N, d), arrays or data frames.
 
         Data larger than memory come as a memory map, or as an object that can be iterated over
         more than once and yields chunks ``(X, y)`` or ``(X, y, weight)``, given in place of X.
+
+        Dask arrays, Dask data frames, and lists of delayed chunks or futures of them are fitted
+        where they are: on the cluster of ``client``, by default the current
+        ``distributed.Client``, and without one on this machine, chunk by chunk.
         """
         self._check_parameters()
         self._forget()
         with blas_limit(None if self.n_jobs is None else thread_count(self.n_jobs)):
-            self._fit(X, y, sample_weight)
+            self._fit(X, y, sample_weight, client)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -290,7 +318,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
     def worker(self) -> Self:
         """Return a model with the same centres, kernels and grid, and no data yet."""
         self._need_sums()
-        other = self._without("_operator", "report_")
+        other = self._without("_operator", "_parameters", "report_", "stream_")
         other._plan, other.sums_ = self._plan, self._plan.empty_sums()
         return other
 
@@ -307,7 +335,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         model = parameters.fit(rows, self._spec(solver).settings)
         training = model.primary.training
         assert training is not None
-        other = self._without("_plan", "sums_")  # they are of the rows before
+        other = self._without("_plan", "sums_", "stream_")  # they are of the rows before
         other._parameters = parameters
         other._finish(training.system, model, len(rows), started)
         before = self.report_
@@ -321,6 +349,11 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     def conditional(self, X: Any) -> ConditionalDistribution:
         """Return the distributions of Y given each query: rows of X, or uncertain inputs."""
+        if is_dask(X):
+            raise InvalidTypeError(
+                "conditional takes rows that are at hand; of Dask collections take predict, "
+                "summary or score_samples, or map_partitions with model.conditional."
+            )
         return self._given(self._queries(X)).labelled(self._labels(X))
 
     def marginal(self) -> ConditionalDistribution:
@@ -336,12 +369,32 @@ class ConditionalDensityOperator(ConditionalEstimator):
         """Return the distributions of encoded queries."""
         return condition(self._operator, queries, flat=self._flat, transform=self._transform)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Return the conditional mean, (Q,) or (Q, d), as an array of the library of X."""
+        if is_dask(X):
+            width = None if self.flat else self.n_outputs
+            return lazily().lazy_values(self._without_sums(), "predict", X, width=width)
         return in_kind(self.conditional(X).mean(), X)
 
-    def score_samples(self, X: Any, y: Any = None) -> Array:
-        """Return log p(y[i] | X[i]), (N,); without y its expectation, minus the entropy."""
+    def summary(self, X: Any, columns: Sequence[str], y: Any = None) -> Any:
+        """Return a table of such columns as mean, sd, q05, mode; logpdf needs y.
+
+        The table is a frame of the library of X, pandas for arrays, and a Dask data frame if X is
+        one: see :meth:`ConditionalDistribution.to_frame`.
+        """
+        if is_dask(X):
+            check_is_fitted(self)
+            return lazily().lazy_frame(self._without_sums(), X, columns, y)
+        return self.conditional(X).to_frame(columns, y)
+
+    def score_samples(self, X: Any, y: Any = None) -> Any:
+        """Return log p(y[i] | X[i]), (N,); without y its expectation, minus the entropy.
+
+        Of Dask collections they are a Dask array.
+        """
+        if is_dask(X):
+            check_is_fitted(self)
+            return lazily().lazy_values(self._without_sums(), "score_samples", X, y)
         dist = self.conditional(X)
         return -dist.entropy() if y is None else dist.logpdf_pairs(check_outputs(y, len(dist))[0])
 
@@ -356,14 +409,17 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     # --- how a fit comes about
 
-    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, client: Any) -> None:
         started = time.perf_counter()
-        if y is None and is_chunks(X):
-            if sample_weight is not None:
-                raise InvalidInputError(
-                    "weights of chunks come with them, as (X, y, weight); got sample_weight."
-                )
-            self._fit_chunks(X, started)
+        engine = engine_for(
+            X, y, sample_weight, client, n_jobs=self.n_jobs, progress=Progress(self.verbose)
+        )
+        if engine is not None:
+            try:
+                self._fit_chunks(engine, started)
+            except BaseException:
+                self._forget()  # a fit that fails leaves nothing half-fitted
+                raise
             return
         rows = Rows(*self._encode(X, y, sample_weight))
         solver = self._choose_solver(rows.X, rows.weights)
@@ -427,21 +483,70 @@ class ConditionalDensityOperator(ConditionalEstimator):
             found += shuffled_divergences(given, inputs, shuffled_columns=range(p))
         return 1.0 - np.exp(-found / len(chain.links))
 
-    def _fit_chunks(self, source: Any, started: float) -> None:
+    def _fit_chunks(self, engine: Engine, started: float) -> None:
+        """Fit to chunks wherever they are: look at all, draw a sample, plan, add up, solve."""
         options = self._stream_options()
-        first = next((part for part in source if len(part[0])), None)
-        if first is None:
-            raise InvalidInputError("Found 0 sample(s) in the chunks; 2 are required.")
-        self._encode(first[0], first[1], None, least=1)  # learns the columns
+        learn_columns(self, engine)
+        overview = engine.total(Look(ChunkReader(self)), Overview.plus, "looking at the chunks")
+        engine.facts.rows, engine.facts.nbytes = overview.n_rows, overview.nbytes
+        if overview.n_rows < 2:
+            raise InvalidInputError(
+                f"Found {overview.n_rows} sample(s) in the chunks; 2 are required."
+            )
+        learn_categories(self, overview)
+        size = pilot_size(options, overview.n_rows)
+        draw = Draw(ChunkReader(self), tuple(overview.starts), size, self._seed())
+        drawn = engine.total(draw, draw.add, "sample of the rows")
+        pilot = unbounded(self, pilot_of(drawn, overview))
+        engine.facts.sample = pilot.rows(_SAMPLE_ROWS).X
+        if self.selection == "auto":
+            choice = pilot_choice(self._spec(Exact()), pilot.rows(_SAMPLE_ROWS))
+        else:
+            choice = PilotChoice(self._spec(Exact()))
+        plan = StreamPlan.of(choice.spec, options, pilot, judge_alpha=self.selection == "auto")
+        if choice.located is None:
+            (sums,) = self._summed(engine, overview, plan)
+            self._solve_sums(plan, sums, started)
+        else:
+            self._fit_mixture(engine, overview, pilot, plan, choice.located, options, started)
+        self.stream_ = engine.facts
 
-        def chunks(learn: bool = False) -> Iterator[Chunk]:
-            for part in source:
-                X, Y, *weight = part
-                if len(X):
-                    yield self._encode_more(X, Y, weight[0] if weight else None, learn=learn)
+    def _fit_mixture(
+        self,
+        engine: Engine,
+        overview: Overview,
+        pilot: Pilot,
+        plain: StreamPlan,
+        chosen: LocationScaleParameters,
+        options: Nystrom,
+        started: float,
+    ) -> None:
+        """Add up the plain density and the location, then the residuals, and weigh them."""
+        spec = plain.spec
+        location = LocationPlan.of(chosen.location, options, pilot, spec)
+        sums, its_sums = self._summed(engine, overview, plain, location)
+        located = Located.of(location, its_sums, chosen, pilot, spec)
+        residual = ResidualPlan.of(chosen.residual, located, options, pilot, spec)
+        (residual_sums,) = self._summed(engine, overview, residual)
+        fitted = StreamedMixture.of(plain, sums, located, residual, residual_sums)
+        self._plan, self.sums_ = plain, sums
+        self._finish(fitted.system, fitted.model, sums.n_rows, started)
+        self._parameters = fitted.parameters
+        self.report_ = replace(self.report_, weights=fitted.parameters.weights)
 
-        pilot = Pilot.of_chunks(chunks(learn=True), pilot_size(options, 1 << 20), self._seed())
-        self._stream(pilot, chunks(), options, started)
+    def _summed(self, engine: Engine, overview: Overview, *plans: Any) -> tuple[NystromSums, ...]:
+        """Return the sums of plans over all rows."""
+        centres = max(plan.empty_sums().cross.shape[0] for plan in plans)
+        stage = f"Nyström, {centres} centres, {overview.n_rows} rows"
+        found: tuple[NystromSums, ...] = engine.total(
+            Sum.of(ChunkReader(self), *plans), Sum.add, stage
+        )
+        if found[0].n_rows != overview.n_rows:
+            raise InvalidInputError(
+                f"the chunks had {overview.n_rows} rows when they were first read, and "
+                f"{found[0].n_rows} later: they must stay as they are during a fit."
+            )
+        return found
 
     def _stream(
         self, pilot: Pilot, chunks: Iterator[Chunk], options: Nystrom, started: float
@@ -458,6 +563,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         system = plan.system(sums)
         operator = plan.operator(system, sums)
         self._plan, self.sums_ = plan, sums
+        self.__dict__.pop("_parameters", None)  # of a mixture, whose other components do not merge
         self._finish(system, operator, sums.n_rows, started)
 
     def _stream_options(self) -> Nystrom:

@@ -13,6 +13,14 @@ from kcdo.fitting.output_side import (
 from kcdo.fitting.pilot import Chunk, Pilot, pilot_size
 from kcdo.fitting.rules import RULES
 from kcdo.fitting.spec import ModelSpec
+from kcdo.fitting.streamed import (
+    Located,
+    LocationPlan,
+    PilotChoice,
+    ResidualPlan,
+    StreamedMixture,
+    pilot_choice,
+)
 from kcdo.fitting.streaming import StreamPlan, same_plan, stream
 
 __all__ = [
@@ -20,13 +28,19 @@ __all__ = [
     "RULES",
     "AutomaticFit",
     "Chunk",
+    "Located",
+    "LocationPlan",
     "ModelSpec",
     "OutputBins",
     "Pilot",
+    "PilotChoice",
+    "ResidualPlan",
     "StreamPlan",
+    "StreamedMixture",
     "automatic_fit",
     "joint_fit",
     "output_side",
+    "pilot_choice",
     "pilot_size",
     "pilot_spec",
     "ridge_value",

@@ -93,6 +93,11 @@ class StreamPlan:
             spec = pilot_spec(spec, pilot.rows(_PILOT_ROWS))
         return cls.of(spec, options, pilot, judge_alpha=automatic)
 
+    def alone(self) -> "StreamPlan":
+        """Return the plan for one of several tasks: it computes on one thread."""
+        settings = replace(self.spec.settings, n_jobs=1)
+        return replace(self, spec=replace(self.spec, settings=settings))
+
     @property
     def n_targets(self) -> int:
         """Columns of the summed targets: bins, or nodes where binning does not pay."""
@@ -169,7 +174,7 @@ class StreamPlan:
         X, Y, weights = self.judges
         embedded = self.output.embed(Y)
         scoring = Scoring(self.output.measure, Y, weights, self.output.kernel.scales)
-        targets = self._embedded_targets(sums)
+        targets = self.embedded_targets(sums)
 
         def loss(alpha: float) -> float:
             held_out = whitened.factor(alpha).held_out_at(X, weights, embedded, targets)
@@ -177,7 +182,7 @@ class StreamPlan:
 
         return lowest_alpha(loss, _ALPHA_RANGE, _ALPHAS_TRIED)
 
-    def _embedded_targets(self, sums: NystromSums) -> Array:
+    def embedded_targets(self, sums: NystromSums) -> Array:
         """Return the summed embeddings on the nodes, (m, M)."""
         return sums.targets.T if self.bins is None else self.bins.embed(sums.targets)
 
@@ -188,7 +193,7 @@ class StreamPlan:
 
     def operator(self, system: NystromSystem, sums: NystromSums) -> DensityOperator:
         """Return the model of the sums and their system."""
-        targets, total = self._embedded_targets(sums), sums.target_totals
+        targets, total = self.embedded_targets(sums), sums.target_totals
         if self.bins is not None:
             total = self.bins.embed(total[:, None])[0]
         condensed = Condensed(targets, sums.ones, total)

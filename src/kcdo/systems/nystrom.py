@@ -308,10 +308,18 @@ class NystromSystem(System):
         pass over the data.
         """
         section = cross_gram(self.kernel, X, self.centres, n_jobs=self.n_jobs)
-        leverage = self._squared_norms(section) * (1.0 if self.sums.counts else weights)
-        leverage = np.minimum(leverage, 1.0 - 1e-9)
+        leverage = self._leverage(section, weights)
         fitted = section @ self.solve(condensed)
         return (fitted - leverage[:, None] * B) / (1.0 - leverage)[:, None]
+
+    def leverage_at(self, X: NDArray, weights: Array) -> Array:
+        """Return the leverage of rows that are among those behind the sums, less than 1."""
+        section = cross_gram(self.kernel, X, self.centres, n_jobs=self.n_jobs)
+        return self._leverage(section, weights)
+
+    def _leverage(self, section: Array, weights: Array) -> Array:
+        leverage = self._squared_norms(section) * (1.0 if self.sums.counts else weights)
+        return np.minimum(leverage, 1.0 - 1e-9)
 
     def held_out_weights(self, rows: RowNumbers) -> Array:
         """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows."""
@@ -364,11 +372,12 @@ class NystromSystem(System):
 
     def _squared_norms(self, section: Array) -> Array:
         """Return kᵀ A⁻¹ k for sections k, (b, m) -> (b,), by one product with a half of A⁻¹."""
-        halves = section @ self._half
+        halves = section @ self.half_inverse
         return np.einsum("ij,ij->i", halves, halves)
 
     @cached_property
-    def _half(self) -> Array:
+    def half_inverse(self) -> Array:
+        """W, (m, r), with WWᵀ = A⁻¹."""
         return self.sums.basis @ self.factor.inverse_factor()
 
     def _section_of(self, rows: RowNumbers | slice) -> Array:

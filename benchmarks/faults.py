@@ -1,0 +1,103 @@
+"""Fits on a cluster whose workers are killed at random: do they end, and with the same answer?
+
+``python -m benchmarks.faults --fits 200`` starts two worker processes with nannies, and during
+each fit kills one of them, by its process id, at a random moment. It prints how many fits ended,
+how many hung beyond a timeout, how many raised, and the largest deviation from the answer of one
+process.
+"""
+
+import argparse
+import logging
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+from dask import delayed
+from distributed import Client, LocalCluster
+
+import kcdo
+
+
+def data(rows: int, chunks: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (rows, 3))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.standard_normal(rows)
+    return list(zip(np.array_split(X, chunks), np.array_split(y, chunks), strict=True))
+
+
+def model(centres: int) -> kcdo.ConditionalDensityOperator:
+    return kcdo.ConditionalDensityOperator(solver=kcdo.Nystrom(centres), selection="heuristic")
+
+
+def answer(fitted: kcdo.ConditionalDensityOperator) -> np.ndarray:
+    queries = np.random.default_rng(1).uniform(-1.5, 1.5, (50, 3))
+    return fitted.conditional(queries).pdf(np.linspace(-2, 2, 40))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fits", type=int, default=200)
+    parser.add_argument("--rows", type=int, default=60_000)
+    parser.add_argument("--chunks", type=int, default=24)
+    parser.add_argument("--centres", type=int, default=200)
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds until a fit hangs")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    rng = np.random.default_rng(options.seed)
+    chunks = data(options.rows, options.chunks)
+    expected = answer(model(options.centres).fit(chunks))
+    parts = [delayed(chunk) for chunk in chunks]
+    found = {"ended": 0, "hung": 0, "raised": 0, "kills": 0, "chunks done again": 0}
+    deviation = 0.0
+    with (
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        client.wait_for_workers(2)
+        started = time.perf_counter()
+        model(options.centres).fit(parts, client=client)
+        seconds = time.perf_counter() - started
+        for number in range(options.fits):
+            outcome: dict[str, object] = {}
+
+            def fit(outcome: dict[str, object] = outcome) -> None:
+                try:
+                    outcome["model"] = model(options.centres).fit(parts, client=client)
+                except Exception as error:
+                    outcome["error"] = error
+
+            client.wait_for_workers(2)
+            thread = threading.Thread(target=fit, daemon=True)
+            thread.start()
+            thread.join(rng.uniform(0, seconds))
+            nanny = list(cluster.workers.values())[rng.integers(2)]
+            if thread.is_alive() and nanny.pid is not None:
+                os.kill(nanny.pid, signal.SIGKILL)
+                found["kills"] += 1
+            thread.join(options.timeout)
+            if thread.is_alive():
+                found["hung"] += 1
+            elif "error" in outcome:
+                found["raised"] += 1
+                print(f"fit {number}: {outcome['error']!r}", flush=True)
+            else:
+                found["ended"] += 1
+                fitted = outcome["model"]
+                found["chunks done again"] += fitted.stream_.retries
+                deviation = max(deviation, float(np.abs(answer(fitted) - expected).max()))
+    print(f"{options.fits} fits of {options.rows} rows in {options.chunks} chunks")
+    for name, count in found.items():
+        print(f"  {name}: {count}")
+    print(f"  largest deviation from the serial answer: {deviation:g}")
+
+
+if __name__ == "__main__":
+    main()

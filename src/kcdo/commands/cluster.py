@@ -1,0 +1,92 @@
+"""``--cluster`` and ``--workers``: a Dask cluster that is there, or one for this command."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from kcdo.commands.errors import UsageError
+from kcdo.errors import ClusterError
+from kcdo.extras import import_extra
+
+__all__ = ["Cluster", "Workers", "check_cluster", "cluster_client", "in_order"]
+
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="Work on the Dask cluster at this address; its workers read the files."),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="Work with so many processes of this machine."),
+]
+
+_SECONDS = 10  # to wait for a scheduler
+
+
+def check_cluster(address: str | None, workers: int | None) -> bool:
+    """Return whether a cluster is asked for; raise if two are."""
+    if address and workers:
+        raise UsageError("--cluster names a cluster that is there, --workers starts one: give one.")
+    return bool(address or workers)
+
+
+@contextmanager
+def cluster_client(address: str | None, workers: int | None) -> Iterator[Any]:
+    """Yield a client of the cluster that the options name; None if they name none."""
+    if not check_cluster(address, workers):
+        yield None
+        return
+    distributed = import_extra("distributed", extra="dask", what="--cluster and --workers")
+    if address:
+        try:
+            client = distributed.Client(address, timeout=_SECONDS)
+        except (OSError, ValueError) as error:
+            raise ClusterError(f"no Dask scheduler answers at {address}: {error}") from error
+        with client:
+            yield client
+        return
+    with (
+        distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,  # what goes wrong is said by the command
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def in_order(
+    client: Any, function: Callable[[Any], Any], items: Iterable[Any]
+) -> Generator[tuple[Any, Any]]:
+    """Yield items with the results of a function, computed on a cluster, a few ahead."""
+    # by a task, not scattered: should its worker die, it is sent again
+    shared = client.submit(lambda: function, pure=False)
+    pending: deque[tuple[Any, Any]] = deque()
+    most = 2 * max(1, len(client.nthreads()))
+    try:
+        for item in items:
+            future = client.submit(_called, shared, item, pure=False, retries=2)
+            pending.append((item, future))
+            if len(pending) > most:
+                first, done = pending.popleft()
+                yield first, done.result()
+        while pending:
+            first, done = pending.popleft()
+            yield first, done.result()
+    finally:  # an error or Ctrl-C: what has not begun never does
+        client.cancel([future for _, future in pending])
+
+
+def _called(function: Callable[[Any], Any], item: Any) -> Any:
+    from kcdo.parallel import alone  # on a worker: NumPy is a long import for kcdo --help
+
+    with alone():
+        return function(item)

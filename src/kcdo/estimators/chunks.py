@@ -1,0 +1,138 @@
+"""A fit of data in chunks: how each is read, and what the first ones fix for the others."""
+
+import warnings
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kcdo.distributed import Engine, Overview, Task
+from kcdo.errors import InvalidInputError
+from kcdo.estimators.base import ConditionalEstimator
+from kcdo.fitting import Chunk, Pilot
+from kcdo.transforms import Columns, strictly_inside, transform_for
+from kcdo.validation import column_names, warn_few_values
+
+LEARNT = (
+    "_encoder",
+    "_flat",
+    "_n_outputs",
+    "_transform",
+    "target_names_",
+    "n_features_in_",
+    "feature_names_in_",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkReader:
+    """Checks chunks (X, y) or (X, y, weight) against the columns of the first one.
+
+    ``estimator`` knows these columns; it may be pickled and need not be fitted.
+    """
+
+    estimator: Any
+
+    def looked_at(self, chunk: Any) -> tuple[Chunk, dict[int, dict[Any, int]]]:
+        """Return the rows with outputs as they came, and the categories met."""
+        other = copy(self.estimator)
+        known: dict[int, dict[Any, int]] = {place: {} for place in other._encoder.categories}
+        other._encoder = replace(other._encoder, categories=known)
+        rows = _read(other, chunk, learn=True)
+        if other._transform is not None:
+            strictly_inside(other._transform, rows[1])
+        return rows, other._encoder.categories
+
+    def raw(self, chunk: Any) -> Chunk | None:
+        """Return the rows with outputs as they came; None of a chunk without rows."""
+        return _read(self.estimator, chunk) if len(chunk[0]) else None
+
+    def encoded(self, chunk: Any) -> Chunk | None:
+        """Return the rows as the fit sees them; None of a chunk without rows."""
+        rows = self.raw(chunk)
+        return None if rows is None else (rows[0], self.estimator._to_unbounded(rows[1]), rows[2])
+
+
+@dataclass(frozen=True, eq=False)
+class LearnColumns(Task):
+    """Learns from one chunk what its columns are; returns what an estimator keeps of that."""
+
+    estimator: Any
+
+    def __call__(self, item: Any) -> dict[str, Any] | None:
+        """Return the attributes, None of a chunk without rows."""
+        _, chunk = item
+        if not len(chunk[0]):
+            return None
+        other = copy(self.estimator)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # few values in one chunk say nothing of the others
+            other._encode(chunk[0], chunk[1], None, least=1)
+        return {name: vars(other)[name] for name in LEARNT if name in vars(other)}
+
+
+def learn_columns(estimator: Any, engine: Engine) -> None:
+    """Let the first chunk that has rows fix names, types and the number of outputs."""
+    number = 0
+    while True:
+        try:
+            learnt = engine.one(number, LearnColumns(estimator))
+        except IndexError:
+            raise InvalidInputError("Found 0 sample(s) in the chunks; 2 are required.") from None
+        if learnt is not None:
+            vars(estimator).update(learnt)
+            return
+        number += 1
+
+
+def learn_categories(estimator: Any, overview: Overview) -> None:
+    """Take over the categories of all chunks, numbered in the order in which they appear."""
+    names = getattr(estimator, "feature_names_in_", None)
+    estimator._encoder = replace(estimator._encoder, categories=overview.codes(names))
+
+
+def unbounded(estimator: Any, pilot: Pilot) -> Pilot:
+    """Let the sample say how near a bound is felt; return it with outputs on the whole line."""
+    warn_few_values(pilot.Y, estimator.target_names_)
+    if estimator.support is None:
+        return pilot
+    estimator._transform = transform = transform_for(estimator.support, pilot.Y)
+    return replace(
+        pilot,
+        Y=estimator._to_unbounded(pilot.Y),
+        lower=_moved(transform, pilot.lower),
+        upper=_moved(transform, pilot.upper),
+    )
+
+
+def _moved(transform: Columns, point: Any) -> Any:
+    return transform.forward(strictly_inside(transform, np.atleast_2d(point)))[0]
+
+
+def _read(estimator: Any, chunk: Any, *, learn: bool = False) -> Chunk:
+    if len(chunk) not in (2, 3):
+        raise InvalidInputError(f"a chunk is (X, y) or (X, y, weight); got {len(chunk)} parts.")
+    X, Y, *weight = chunk
+    _check_order(estimator, column_names(X))
+    # with outputs as they came: how near a bound is felt is not known before all are looked at
+    return ConditionalEstimator._encode_more(
+        estimator, X, Y, weight[0] if weight else None, learn=learn
+    )
+
+
+def _check_order(estimator: Any, names: list[str] | None) -> None:
+    """Say which column is another one than in the first chunk."""
+    first = getattr(estimator, "feature_names_in_", None)
+    if names is None or first is None or names == list(first):
+        return
+    for place, expected in enumerate(first):
+        found = repr(names[place]) if place < len(names) else "missing"
+        if found != repr(str(expected)):
+            raise InvalidInputError(
+                f"column {place} is {found}, but {str(expected)!r} in the first chunk: chunks must "
+                "have the same columns in the same order."
+            )
+    raise InvalidInputError(
+        f"column {names[len(first)]!r} is not in the first chunk, which has {len(first)} columns."
+    )

@@ -1,0 +1,340 @@
+"""The components of a streamed default fit, from additive passes over all chunks.
+
+A pilot sample chooses kernels and output grids. Then all rows are summed: for the plain density and
+the location in one pass, for the density of the residuals, which need the location, in the next.
+Noise, α and the weights of the components are judged on rows of the sample, each held out in closed
+form from the sums of all rows.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.arrays import Array
+from kcdo.components import (
+    DensityOperator,
+    LocationParameters,
+    LocationScale,
+    LocationScaleMap,
+    LocationScaleParameters,
+    Mixture,
+    ModelParameters,
+    OperatorParameters,
+    PlainDensity,
+    Residuals,
+    fit_map,
+    student_tail,
+)
+from kcdo.components.density import node_masses
+from kcdo.distributions import AffineBatch, Batch, NodeBatch, StudentTail
+from kcdo.fitting.binning import OutputBins
+from kcdo.fitting.densities import choose_plain
+from kcdo.fitting.location import choose_location_scale
+from kcdo.fitting.means import log_noise_bounds, mean_choices, residual_sds
+from kcdo.fitting.pilot import Chunk, Pilot
+from kcdo.fitting.problem import Problem
+from kcdo.fitting.search import lowest_alpha
+from kcdo.fitting.spec import ModelSpec
+from kcdo.fitting.streaming import StreamPlan
+from kcdo.fitting.weights import combined_weights
+from kcdo.kernels import Kernel, cross_gram
+from kcdo.measures import Grid
+from kcdo.rows import Rows
+from kcdo.systems import Exact, Nystrom, NystromSums, NystromSystem, WhitenedSums, whitened_basis
+
+_PILOT_ROWS = 2000
+_JUDGED_ROWS = 4000  # that say how wide residuals are
+_WEIGHED_ROWS = 1000
+_NOISES_TRIED = 12
+_LEAST_KEPT = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class PilotChoice:
+    """What a pilot sample chooses: the plain density, and location and scale if they are wanted."""
+
+    spec: ModelSpec
+    located: LocationScaleParameters | None = None
+
+
+def pilot_choice(spec: ModelSpec, rows: Rows) -> PilotChoice:
+    """Choose all that a sample can choose: everything but noise, α and weights."""
+    exact = replace(spec, settings=replace(spec.settings, solver=Exact()), transforms=False)
+    # a stream keeps centres, not inputs
+    problem = Problem.of(exact, rows, allows_nugget=False)
+    if not problem.learns:
+        return PilotChoice(spec)
+    problem = replace(problem, rows=rows.of_effective_weight())
+    means = mean_choices(problem)
+    output = choose_plain(problem, means, residual_sds(means[0], problem)).parameters
+    side = output.output
+    plain = replace(
+        spec, kernel_x=output.kernel, kernel_y=side.kernel.kernel, alpha_prime=side.ridge
+    )
+    wants = problem.spec.combination.wants
+    if not any(map(wants, LocationScaleParameters.names)):
+        return PilotChoice(plain)
+    parameters = choose_location_scale(problem, means).parameters
+    assert isinstance(parameters, LocationScaleParameters)
+    return PilotChoice(plain, parameters)
+
+
+@dataclass(frozen=True, eq=False)
+class LocationPlan:
+    """The sums of a regression of the outputs, less an offset, on centres."""
+
+    kernel: Kernel
+    centres: NDArray
+    offset: Array
+    chunk_rows: int
+    n_jobs: int | None
+
+    @classmethod
+    def of(
+        cls, parameters: LocationParameters, options: Nystrom, pilot: Pilot, spec: ModelSpec
+    ) -> "LocationPlan":
+        """Choose centres among the rows of the sample."""
+        rows = pilot.rows(_JUDGED_ROWS)
+        offset = np.average(rows.Y, axis=0, weights=rows.weights)
+        centres = _centres(parameters.kernel, options, pilot, spec.seed)
+        return cls(parameters.kernel, centres, offset, options.chunk_rows, spec.n_jobs)
+
+    def alone(self) -> "LocationPlan":
+        """Return the plan for one of several tasks: it computes on one thread."""
+        return replace(self, n_jobs=1)
+
+    def empty_sums(self) -> NystromSums:
+        """Return sums over no rows."""
+        return NystromSums.empty(len(self.centres), len(self.offset))
+
+    def add(self, sums: NystromSums, chunk: Chunk) -> None:
+        """Add rows to the sums, a few at a time."""
+        X, Y, weights = chunk
+        for start in range(0, len(X), self.chunk_rows):
+            rows = slice(start, start + self.chunk_rows)
+            section = cross_gram(self.kernel, X[rows], self.centres, n_jobs=self.n_jobs)
+            sums.add(section, Y[rows] - self.offset, weights[rows])
+
+    def whitened(self, sums: NystromSums) -> WhitenedSums:
+        """Return the sums before the noise is known."""
+        basis = whitened_basis(self.kernel, self.centres, self.n_jobs)
+        return WhitenedSums.of(self.kernel, self.centres, basis, sums, n_jobs=self.n_jobs)
+
+
+@dataclass(frozen=True, eq=False)
+class SampleSystem:
+    """A streamed system as rows of the sample see it, which are among those behind the sums."""
+
+    system: NystromSystem
+    condensed: Array  # Σ ω k(c, x) b, (m, d)
+    rows: Rows
+
+    def without_factor(self) -> object:
+        """Return the centres alone."""
+        return self.system.without_factor()
+
+    def coefficients(self, B: Array) -> Array:
+        """Return the coefficients of all rows."""
+        return self.system.solve(self.condensed)
+
+    def held_out(self, B: Array) -> Array:
+        """Return predictions of the sample, each row without itself."""
+        return self.system.held_out_at(self.rows.X, self.rows.weights, B, self.condensed)
+
+    def one_minus_leverage(self) -> Array:
+        """Return 1 - leverage of the rows of the sample."""
+        return 1.0 - self.system.leverage_at(self.rows.X, self.rows.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Located:
+    """Location and scale of all rows, with the residuals of the sample."""
+
+    parameters: LocationParameters
+    map: LocationScaleMap
+    system: NystromSystem
+    rows: Rows
+    residuals: Residuals
+
+    @classmethod
+    def of(
+        cls,
+        plan: LocationPlan,
+        sums: NystromSums,
+        chosen: LocationScaleParameters,
+        pilot: Pilot,
+        spec: ModelSpec,
+    ) -> "Located":
+        """Judge the noise on the sample and fit location and scale."""
+        rows = pilot.rows(_JUDGED_ROWS)
+        whitened, condensed = plan.whitened(sums), sums.targets.T
+        centred = rows.Y - plan.offset
+
+        def loss(noise: float) -> float:
+            at = SampleSystem(whitened.factor(noise / sums.weight), condensed, rows)
+            kept = at.one_minus_leverage()[:, None]
+            errors = (centred - at.held_out(centred)) ** 2
+            variance = np.average(errors * kept, axis=0, weights=rows.weights)
+            logs = np.average(np.log(kept), axis=0, weights=rows.weights)
+            return float(np.sum(np.log(np.maximum(variance, 1e-300)) - logs))
+
+        noise = lowest_alpha(loss, log_noise_bounds(0.0), _NOISES_TRIED)
+        parameters = replace(chosen.location, noise=noise)
+        system = whitened.factor(noise / sums.weight)
+        at = SampleSystem(system, condensed, rows)
+        found, residuals = fit_map(parameters, at, rows, chosen.floor, spec.settings)  # type: ignore[arg-type]
+        return cls(parameters, found, system, rows, residuals)
+
+    def residual_map(self) -> "ResidualMap":
+        """Return what tasks need, without what they do not."""
+        half = self.system.half_inverse
+        light = replace(self.map, spread=replace(self.map.spread))  # each worker factors its own
+        return ResidualMap(light, half, self.system.sums.counts)
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualMap:
+    """Held-out residuals of rows behind the sums of a location."""
+
+    map: LocationScaleMap
+    half: Array  # W (m, r): the leverage of a row is |k(x, centres) W|², times its weight
+    counts: bool
+
+    def __call__(self, chunk: Chunk) -> Array:
+        """Return the residuals, (N, d)."""
+        X, Y, weights = chunk
+        location, scale = self.map(X)
+        halves = self.map.location.centres.section(X) @ self.half
+        leverage = np.einsum("ij,ij->i", halves, halves) * (1.0 if self.counts else weights)
+        kept = np.maximum(1.0 - leverage, _LEAST_KEPT)
+        return (Y - location) / (kept[:, None] * scale)
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualPlan:
+    """The sums of the residuals' density: outputs are replaced by residuals as rows are added."""
+
+    plan: StreamPlan
+    residuals: ResidualMap
+    lower: Array
+    upper: Array
+
+    @classmethod
+    def of(
+        cls,
+        chosen: OperatorParameters,
+        located: Located,
+        options: Nystrom,
+        pilot: Pilot,
+        spec: ModelSpec,
+    ) -> "ResidualPlan":
+        """Plan with the output side that the sample chose."""
+        output, rows = chosen.output, located.rows
+        assert isinstance(output.measure, Grid), "residuals are on a grid"
+        lower, upper = output.measure.lower, output.measure.upper
+        centres = _centres(chosen.kernel, options, pilot, spec.seed)
+        bins = OutputBins.of(output, len(centres))
+        clipped = np.clip(located.residuals.values, lower, upper)
+        few = slice(0, _WEIGHED_ROWS)
+        judges = rows.X[few], clipped[few], rows.weights[few]
+        open_spec = replace(spec, alpha=None)
+        plan = StreamPlan(
+            chosen.kernel, centres, output, bins, open_spec, options.chunk_rows, judges
+        )
+        plan.require_memory()
+        return cls(plan, located.residual_map(), lower, upper)
+
+    @property
+    def judged(self) -> Rows:
+        """Rows of the sample, with their residuals."""
+        assert self.plan.judges is not None
+        return Rows(*self.plan.judges)
+
+    def alone(self) -> "ResidualPlan":
+        """Return the plan for one of several tasks: it computes on one thread."""
+        return replace(self, plan=self.plan.alone())
+
+    def empty_sums(self) -> NystromSums:
+        """Return sums over no rows."""
+        return self.plan.empty_sums()
+
+    def add(self, sums: NystromSums, chunk: Chunk) -> None:
+        """Add rows to the sums, a few at a time."""
+        X, Y, weights = chunk
+        step = self.plan.chunk_rows
+        for start in range(0, len(X), step):
+            rows = slice(start, start + step)
+            some = X[rows], Y[rows], weights[rows]
+            residuals = np.clip(self.residuals(some), self.lower, self.upper)
+            self.plan.add(sums, (some[0], residuals, some[2]))
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedMixture:
+    """A mixture from sums, with its parameters and the system of its plain density."""
+
+    model: Mixture
+    parameters: ModelParameters
+    system: NystromSystem
+
+    @classmethod
+    def of(
+        cls,
+        plain: StreamPlan,
+        sums: NystromSums,
+        located: Located,
+        residual: ResidualPlan,
+        its_sums: NystromSums,
+    ) -> "StreamedMixture":
+        """Solve the sums, and weigh the components by held-out rows of the sample."""
+        spec = plain.spec
+        rows = located.rows.take(np.arange(min(_WEIGHED_ROWS, len(located.rows))))
+        system, its_system = plain.system(sums), residual.plan.system(its_sums)
+        operator = plain.operator(system, sums)
+        its_operator = residual.plan.operator(its_system, its_sums)
+        inner = _held_out(residual.plan, its_system, its_sums, its_operator, residual.judged)
+        location = located.residuals.location[: len(rows)]
+        scale = located.residuals.scale[: len(rows)]
+        every: dict[str, Batch] = {
+            "plain": _held_out(plain, system, sums, operator, rows),
+            "location_scale": AffineBatch(inner, location, scale),
+            "residual_tail": student_tail(location, scale),
+            "normal": StudentTail(location, scale, np.inf),
+        }
+        wanted = {name: batch for name, batch in every.items() if spec.combination.wants(name)}
+        weights = combined_weights(wanted, rows.Y, rows.weights, spec.combination)
+        components = PlainDensity(operator), LocationScale(located.map, its_operator)
+        parameters = (
+            OperatorParameters(plain.kernel, system.alpha, plain.output),
+            LocationScaleParameters(
+                located.parameters,
+                OperatorParameters(residual.plan.kernel, its_system.alpha, residual.plan.output),
+                located.map.floor,
+            ),
+        )
+        return cls(Mixture(components, weights), ModelParameters(parameters, weights), system)
+
+
+def _held_out(
+    plan: StreamPlan,
+    system: NystromSystem,
+    sums: NystromSums,
+    operator: DensityOperator,
+    rows: Rows,
+) -> NodeBatch:
+    """Return the distributions of rows behind the sums, each without itself."""
+    output, ones = plan.output, np.ones((len(rows), 1))
+    embedded = output.embed(rows.Y)
+    targets = plan.embedded_targets(sums)
+    values = output.reconstruct(system.held_out_at(rows.X, rows.weights, embedded, targets))
+    strength = system.held_out_at(rows.X, rows.weights, ones, sums.ones[:, None])[:, 0]
+    masses = node_masses(
+        values, strength, output.measure, operator.marginal, plan.spec.settings.positivity
+    )
+    return NodeBatch(operator.layout, masses)
+
+
+def _centres(kernel: Kernel, options: Nystrom, pilot: Pilot, seed: int) -> NDArray:
+    rng = np.random.default_rng(seed)
+    return options.choose(kernel, pilot.X, options.n_centres(pilot.n_rows), rng)

@@ -1,0 +1,522 @@
+"""The same fit on a Dask cluster: bits, deaths, bad input, predictions. Real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import kcdo
+from kcdo.distributed import LocalEngine, TreeSum
+
+pytest.importorskip("distributed")
+
+import dask.array as da
+import dask.config
+from dask import delayed
+from distributed import Client, LocalCluster, wait
+from distributed.core import Status
+
+from kcdo.distributed.dask_engine import DaskEngine
+from tests.dask_chunks import (
+    CUTS,
+    Count,
+    KillingAdd,
+    N,
+    cut,
+    killing,
+    quick,
+    same_bits,
+    waves,
+)
+
+ROWS = tuple(j - i for i, j in pairwise(CUTS))
+
+
+def start(n_workers, **options):
+    return LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        dashboard_address=None,
+        host="127.0.0.1",
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with dask.config.set({"distributed.scheduler.allowed-failures": 2}), start(1) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    cluster.scale(2)
+    with Client(cluster) as client:
+        client.wait_for_workers(2, timeout=60)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def serial():
+    return quick().fit(cut(*waves()))
+
+
+def dask_arrays():
+    X, y = waves()
+    return da.from_array(X, chunks=(ROWS, 1)), da.from_array(y, chunks=(ROWS,))
+
+
+def slow(chunk, seconds=0.3):
+    time.sleep(seconds)
+    return chunk
+
+
+def test_a_worker_may_come_during_the_fit(cluster, serial):
+    """This test comes first: the cluster begins with one worker."""
+    chunks = [delayed(slow)(chunk) for chunk in cut(*waves())]
+    with Client(cluster) as client:
+        timer = threading.Timer(0.2, cluster.scale, [2])
+        timer.start()
+        same_bits(quick().fit(chunks), serial)
+        timer.join()
+        client.wait_for_workers(2, timeout=60)
+
+
+# --- the same bits, wherever the chunks are
+
+
+def test_dask_arrays_give_the_bits_of_the_serial_fit(client, serial):
+    X, y = dask_arrays()  # X is cut between its columns too
+    model = quick().fit(X, y)
+    same_bits(model, serial)
+    assert (model.stream_.rows, model.stream_.chunks, model.stream_.passes) == (N, 6, 3)
+    assert model.stream_.retries == 0
+    same_bits(quick().fit(X, y.rechunk(77), client=client), serial)  # y is cut as X is
+
+
+def test_lists_of_delayed_chunks_and_of_futures(client, serial):
+    chunks = cut(*waves())
+    same_bits(quick().fit([delayed(chunk) for chunk in chunks]), serial)
+    inputs, outputs = ([client.submit(lambda a: a, c[k]) for c in chunks] for k in (0, 1))
+    same_bits(quick().fit(inputs, outputs), serial)
+
+
+def test_without_a_client_the_chunks_are_read_here(serial):
+    same_bits(quick().fit(*dask_arrays()), serial)
+
+
+def test_threads_do_not_change_the_bits(serial, monkeypatch):
+    same_bits(quick(n_jobs=1).fit(cut(*waves())), serial)
+    monkeypatch.setattr("kcdo.distributed.passes.PART_ROWS", 32)
+    one, two = (quick(n_jobs=n).fit(cut(*waves())) for n in (1, 3))
+    same_bits(one, two)
+
+
+def test_small_chunks_share_tasks_and_change_no_bit(client):
+    X, y = waves()
+    single = [delayed(chunk) for chunk in cut(X, y, at=range(0, 65))]  # one row each
+    model = quick().fit(single)
+    assert (model.stream_.rows, model.stream_.chunks) == (64, 64)
+    same_bits(model, quick().fit(cut(X, y, at=range(0, 65))))
+    engine = DaskEngine(client, single)
+    engine.facts.rows = 64
+    assert engine._group_size() == 8
+
+
+def test_one_chunk_for_two_workers(client):
+    X, y = waves()
+    same_bits(quick().fit([delayed((X, y))]), quick().fit([(X, y)]))
+
+
+def test_weights_come_as_a_third_collection(client):
+    X, y = waves()
+    weights = np.random.default_rng(3).integers(0, 3, N).astype(float)
+    serial = quick().fit(cut(X, y, weights))
+    same_bits(quick().fit(*dask_arrays(), da.from_array(weights, chunks=(ROWS,))), serial)
+
+
+def test_other_chunks_give_the_same_answers_to_rounding(serial):
+    X, y = waves()
+    other = quick().fit(cut(X, y, at=(0, 5, 300, 600)))
+    np.testing.assert_array_equal(other._plan.centres, serial._plan.centres)
+    tolerance = max(1e-10, 10 * np.finfo(float).eps * serial.report_.condition)
+    queries, at = X[:20], np.linspace(-2, 2, 30)
+    one, two = (model.conditional(queries).pdf(at) for model in (other, serial))
+    assert np.abs(one - two).max() <= tolerance * two.max()
+
+
+def test_bounds_are_felt_alike_for_any_chunks():
+    X, y = waves()
+    models = [
+        quick(support=(-3.0, None)).fit(cut(X, y, at=at)) for at in ((0, 5, 300, 600), (0, 600))
+    ]
+    one, two = (model.conditional(X[:20]).pdf(np.linspace(-2, 2, 9)) for model in models)
+    np.testing.assert_allclose(one, two, rtol=0, atol=1e-9 * two.max())
+
+
+def test_the_default_selection(client, short_searches):
+    X, y = waves()
+    serial = quick(selection="auto").fit(cut(X, y))
+    same_bits(quick(selection="auto").fit([delayed(chunk) for chunk in cut(X, y)]), serial)
+
+
+def test_data_frames(client):
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    X, y = waves(90)
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(c=["u", "v", "w"] * 30, y=y)
+    frames = [table.iloc[i:j] for i, j in ((0, 40), (40, 41), (41, 90))]
+    serial = quick().fit([(frame[["a", "b", "c"]], frame["y"]) for frame in frames])
+    collection = dd.from_delayed([delayed(frame) for frame in frames], meta=table.iloc[:0])
+    model = quick().fit(collection[["a", "b", "c"]], collection["y"])
+    np.testing.assert_array_equal(model.sums_.cross, serial.sums_.cross)
+    assert model.target_names_ == ("y",)
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    assert model.categories == {2: ("u", "v", "w")}
+    found = model.summary(collection[["a", "b", "c"]], ["mean", "q05", "logpdf"], collection["y"])
+    expected = serial.summary(table[["a", "b", "c"]], ["mean", "q05", "logpdf"], table["y"])
+    assert list(found._meta.columns) == ["mean", "q05", "logpdf"]
+    pd.testing.assert_frame_equal(found.compute(), expected)
+
+
+def test_the_tree_is_that_of_the_numbers():
+    for n in range(1, 20):
+        tree = TreeSum(lambda a, b: (a, b))
+        for i in range(n):
+            tree.push(i)
+        level = list(range(n))
+        while len(level) > 1:
+            pairs = [tuple(level[i : i + 2]) for i in range(0, len(level), 2)]
+            level = [pair if len(pair) == 2 else pair[0] for pair in pairs]
+        assert tree.total() == level[0]
+
+
+# --- predictions
+
+
+def test_predictions_are_lazy(client, serial):
+    X, y = waves()
+    lazy_X, lazy_y = dask_arrays()
+    found = serial.predict(lazy_X)
+    assert isinstance(found, da.Array)
+    assert (found.shape, found.dtype) == ((N,), float)
+    np.testing.assert_allclose(found.compute(), serial.predict(X), rtol=1e-12)
+    scores = serial.score_samples(lazy_X, lazy_y)
+    np.testing.assert_allclose(scores.compute(), serial.score_samples(X, y), rtol=1e-10)
+    entropies = serial.score_samples(lazy_X[:50])
+    np.testing.assert_allclose(entropies.compute(), serial.score_samples(X[:50]), rtol=1e-10)
+    with pytest.raises(kcdo.InvalidTypeError, match="of Dask collections take predict, summary"):
+        serial.conditional(lazy_X)
+    with pytest.raises(kcdo.InvalidInputError, match="summary of a Dask collection needs a data f"):
+        serial.summary(lazy_X, ["mean"])
+    graph = dict(found.__dask_graph__())
+    assert sum(str(key).startswith("kcdo-model") for key in graph) == 1
+
+
+def test_predictions_of_two_outputs_have_two_columns():
+    X, y = waves(60)
+    model = quick().fit(X, np.column_stack([y, -y]))
+    found = model.predict(da.from_array(X, chunks=(20, 2)))
+    assert found.shape == (60, 2)
+    np.testing.assert_allclose(found.compute(), model.predict(X), rtol=1e-12)
+
+
+def test_a_prediction_names_the_chunk_that_it_cannot_read():
+    X, y = waves(60)
+    model = quick().fit(X, y)
+    X[33, 1] = np.nan
+    with pytest.raises(kcdo.InvalidInputError, match="chunk 1: Input X contains NaN in column 1"):
+        model.predict(da.from_array(X, chunks=(20, 2))).compute()
+
+
+# --- workers that die
+
+
+def test_workers_killed_in_every_pass_cost_their_chunks_alone(client, serial, tmp_path):
+    chunks = cut(*waves())
+    parts = [delayed(chunk) for chunk in chunks]
+    # read once in every pass: by the look, the sample and the sums
+    for number, at in ((1, 0), (2, 1), (5, 2)):
+        parts[number] = delayed(killing)(str(tmp_path), number, at, chunks[number])
+    model = quick().fit(parts)
+    same_bits(model, serial)
+    assert len(list(tmp_path.iterdir())) >= 3 * 3 + 3  # three passes, and three chunks again
+    assert model.stream_.passes == 3
+
+
+def test_a_worker_killed_while_it_adds(client, tmp_path):
+    chunks = cut(*waves())
+    engine = DaskEngine(client, [(delayed(chunk),) for chunk in chunks])
+    found = engine.total(Count(), KillingAdd(tmp_path), "counting")
+    assert found == LocalEngine(chunks).total(Count(), lambda a, b: a + b, "counting")
+    assert len(list(tmp_path.iterdir())) > 4
+
+
+def test_a_chunk_that_kills_every_worker_is_named(client):
+    chunks = [delayed(chunk) for chunk in cut(*waves())]
+    chunks[2] = delayed(always_killing)()
+    with pytest.raises(kcdo.ClusterError, match="every worker that took it died, the last at tcp"):
+        quick().fit(chunks)
+    assert_idle(client)
+
+
+def always_killing():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_read_that_fails_is_tried_again(client, serial, tmp_path):
+    chunks = [delayed(chunk) for chunk in cut(*waves())]
+    chunks[1] = delayed(failing_once)(str(tmp_path), cut(*waves())[1])
+    same_bits(quick().fit(chunks), serial)
+
+
+def failing_once(folder, chunk):
+    from tests.dask_chunks import counted
+
+    if counted(folder, "failed") == 1:
+        raise OSError("the network is down")
+    return chunk
+
+
+def assert_idle(client, seconds=10.0):
+    """No task of a fit is left."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        left = client.run_on_scheduler(
+            lambda dask_scheduler: [key for key in map(str, dask_scheduler.tasks) if "kcdo" in key]
+        )
+        if not left:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"left: {left[:5]}")
+
+
+# --- two fits, more workers, Ctrl-C
+
+
+def test_two_fits_at_once(client, serial):
+    found = {}
+    chunks = [delayed(chunk) for chunk in cut(*waves())]
+
+    def fit(name):
+        found[name] = quick().fit(chunks, client=client)
+
+    threads = [threading.Thread(target=fit, args=(name,)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for name in "ab":
+        same_bits(found[name], serial)
+
+
+def test_ctrl_c_cancels_the_tasks(client):
+    chunks = [delayed(slow)(chunk, 1.0) for chunk in cut(*waves())]
+    model = quick()
+    timer = threading.Timer(1.5, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(chunks)
+    assert not hasattr(model, "report_")
+    assert_idle(client)
+
+
+# --- what cannot be fitted
+
+
+def spoiled(X, y):
+    X = X.copy()
+    X[5, 1] = np.nan
+    return X, y
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda X, y: (X[:, :1], y), "chunk 1: X has 1 features, but .* is expecting 2 features"),
+        (spoiled, "chunk 1: Input X contains NaN in column 1, 1 of 120 rows"),
+        (lambda X, y: (X, y[:-1]), "chunk 1: X and Y have inconsistent numbers of samples: 120 a"),
+        (lambda X, y: (X, y[:, None]), r"chunk 1: these outputs have shape \(120, 1\); the first"),
+        (lambda X, y: (X.astype(str), y), "chunk 1: "),
+        (lambda X, y: (X, y, -np.ones(120)), "chunk 1: sample_weight must not be negative"),
+        (lambda X, y: (X, y, y, y), r"chunk 1: a chunk is \(X, y\) or \(X, y, weight\); got 4 par"),
+    ],
+)
+def test_a_bad_chunk_is_named(client, spoil, message):
+    chunks = cut(*waves())
+    bad = [chunks[0], spoil(*chunks[1]), *chunks[2:]]
+    if message == "chunk 1: ":  # numbers as text are numbers
+        quick().fit([delayed(chunk) for chunk in bad])
+        return
+    model = quick()
+    with pytest.raises(kcdo.InvalidInputError, match=message):
+        model.fit([delayed(chunk) for chunk in bad])
+    assert not hasattr(model, "report_")
+    assert not hasattr(model, "n_features_in_")
+    with pytest.raises(kcdo.InvalidInputError, match=message):  # and so in one process
+        model.fit(bad)
+    assert_idle(client)
+
+
+def frames(*tables):
+    return [(table, np.arange(len(table)) + 0.5) for table in tables]
+
+
+def test_columns_of_chunks_must_agree():
+    pd = pytest.importorskip("pandas")
+    first = pd.DataFrame({"a": [0.0, 1.0, 3.0], "b": [2.0, 0.0, 1.0]})
+    cases = {
+        "chunk 1: column 0 is 'b', but 'a' in the first chunk": first[["b", "a"]],
+        "chunk 1: column 1 is missing, but 'b' in the first chunk": first[["a"]],
+        "chunk 1: column 'c' is not in the first chunk, which has 2": first.assign(c=1.0),
+        "chunk 1: column 'b' of X is not numeric": first.assign(b=["x", "y", "z"]),
+    }
+    for message, other in cases.items():
+        with pytest.raises(kcdo.InvalidInputError, match=message):
+            quick().fit(frames(first, other))
+
+
+def test_categories_may_come_late_but_not_as_numbers():
+    pd = pytest.importorskip("pandas")
+    first = pd.DataFrame({"a": [0.0, 1.0, 3.0], "c": ["u", "v", "u"]})
+    model = quick().fit(frames(first, first.assign(c=["w", "u", "w"])))
+    assert model.categories == {1: ("u", "v", "w")}
+    message = "column 'c' has texts such as 'u' in some chunks and numbers such as 7 in others"
+    with pytest.raises(kcdo.InvalidInputError, match=message):
+        quick().fit(frames(first, first.assign(c=[7, 8, 7])))
+
+
+def test_chunks_without_rows(client):
+    empty = [delayed((np.empty((0, 2)), np.empty(0)))] * 2
+    for chunks, n in ((empty, 0), ([delayed((np.ones((1, 2)), np.ones(1)))], 1)):
+        with pytest.raises(kcdo.InvalidInputError, match=f"Found {n} sample.* in the chunks; 2"):
+            quick().fit(chunks)
+
+
+def test_chunks_that_change_between_passes(tmp_path):
+    chunks = [delayed(growing)(str(tmp_path))]
+    with pytest.raises(kcdo.InvalidInputError, match="the chunks had 30 rows when they were first"):
+        quick().fit(chunks)
+
+
+def growing(folder):
+    from tests.dask_chunks import counted
+
+    return waves(31 if counted(folder, "read") == 3 else 30)
+
+
+def test_collections_that_do_not_fit_one_another():
+    X, y = dask_arrays()
+    cases = [
+        ((X, y[:500]), "X and y have inconsistent numbers of samples: 600 and 500 rows"),
+        (([delayed(1)] * 3, [delayed(1)] * 2), "at the same rows; got X in 3, y in 2 chunks"),
+        ((X,), "fit requires y to be passed"),
+        ((X[:, 0], y), "X must have two axes, rows and columns; got 1"),
+        (([delayed(1)], None, [delayed(1)]), "weights of chunks come with them"),
+    ]
+    for data, message in cases:
+        with pytest.raises(kcdo.InvalidInputError, match=message):
+            quick().fit(*data)
+    for data, message in (
+        ((X, np.ones(N)), "y must be a Dask array or data frame, .* got a ndarray"),
+        (([delayed(1), 3], [delayed(1)] * 2), "chunk 1 of X is a int; a list of chunks on a clus"),
+    ):
+        with pytest.raises(kcdo.InvalidTypeError, match=message):
+            quick().fit(*data)
+    with pytest.raises(kcdo.InvalidTypeError, match="client= is for data on a cluster: X and y mu"):
+        quick().fit(*waves(), client=3)
+
+
+def test_clients_that_are_none_or_closed(client):
+    X, y = dask_arrays()
+    with pytest.raises(kcdo.InvalidTypeError, match=r"must be a distributed.Client; got a int"):
+        quick().fit(X, y, client=3)
+    other = Client(client.scheduler.address)
+    other.close()
+    with pytest.raises(kcdo.ClusterError, match="the Dask client is closed: make a new distribute"):
+        quick().fit(X, y, client=other)
+
+
+def paused(value, dask_worker):
+    dask_worker.status = Status.paused if value else Status.running
+
+
+def test_a_worker_that_is_paused_does_nothing_and_hinders_nothing(client, serial):
+    address = next(iter(client.nthreads()))
+    client.run(paused, True, workers=[address])
+    try:
+        same_bits(quick().fit([delayed(chunk) for chunk in cut(*waves())]), serial)
+    finally:
+        client.run(paused, False, workers=[address])
+
+
+def test_a_scheduler_without_workers_and_one_that_goes_away(monkeypatch):
+    chunks = [delayed(chunk) for chunk in cut(*waves())]
+    script = (
+        "import asyncio\n"
+        "from distributed import Scheduler\n"
+        "async def main():\n"
+        "    async with Scheduler(host='127.0.0.1', port=0, dashboard_address=None) as s:\n"
+        "        print(s.address, flush=True)\n"
+        "        await s.finished()\n"
+        "asyncio.run(main())\n"
+    )
+    scheduler = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    try:
+        address = scheduler.stdout.readline().strip()
+        with Client(address) as client:
+            monkeypatch.setattr("kcdo.distributed.dask_engine._LONGEST_WAIT", 0.5)
+            with pytest.raises(kcdo.ClusterError, match="no worker has been there, or all were pa"):
+                quick().fit(chunks, client=client)
+            monkeypatch.undo()
+            threading.Timer(1.0, scheduler.kill).start()
+            started = time.monotonic()
+            with pytest.raises(kcdo.ClusterError, match=r"scheduler went away|the Dask client is"):
+                quick().fit(chunks, client=client)
+            assert time.monotonic() - started < 20
+    finally:
+        scheduler.kill()
+        scheduler.wait()
+        scheduler.stdout.close()
+
+
+def hungry(chunk):
+    held = np.ones(100 << 20)  # 800 MiB
+    time.sleep(30)
+    return chunk if held.any() else None
+
+
+@pytest.mark.slow
+def test_a_worker_out_of_memory(tmp_path):
+    chunks = [delayed(hungry)(chunk) for chunk in cut(*waves(), at=(0, 300, 600))]
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        start(1, memory_limit="600MiB") as cluster,
+        Client(cluster),
+        pytest.raises(kcdo.ClusterError, match="The usual cause is memory: make the chunks small"),
+    ):
+        quick().fit(chunks)
+
+
+def test_nothing_of_dask_is_loaded_before_it_is_needed():
+    code = (
+        "import sys, numpy as np, kcdo\n"
+        "X = np.random.default_rng(0).random((50, 1))\n"
+        "kcdo.ConditionalDensityOperator(selection='heuristic').fit(X, X[:, 0]).predict(X)\n"
+        "print({'dask', 'distributed'} & set(sys.modules))\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "set()\n"
+
+
+def test_a_fit_leaves_no_task_behind(client, serial):
+    future = client.submit(sum, [1, 2])
+    wait(future)
+    quick().fit([delayed(chunk) for chunk in cut(*waves())])
+    assert_idle(client)
