@@ -160,7 +160,7 @@ class RowTable:
     def _alike(self, location: Array, k: int) -> NDArray[np.integer]:
         """Return the k rows about the place of each location among all, (Q, k)."""
         ordered, level = self._level(self.location[self._order]), self._level(location)
-        ends = [np.searchsorted(ordered, level, side=side) for side in ("left", "right")]  # type: ignore[call-overload]
+        ends = [np.searchsorted(ordered, level, side=side) for side in ("left", "right")]
         first = np.clip((ends[0] + ends[1]) // 2 - k // 2, 0, len(self) - k)
         return self._order[first[:, None] + np.arange(k)]
 

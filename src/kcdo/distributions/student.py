@@ -180,7 +180,7 @@ def _standard_quantile(dof: float, levels: Array) -> Array:
 
 def _standard_entropy(dof: float) -> float:
     if np.isinf(dof):
-        return 0.5 * float(np.log(2.0 * np.pi * np.e))
+        return 0.5 * float(np.log(2.0 * np.pi) + 1.0)
     one = 0.5 * (dof + 1) * (digamma(0.5 * (dof + 1)) - digamma(0.5 * dof))
     return float(one + 0.5 * np.log(dof) + betaln(0.5, 0.5 * dof))
 

@@ -441,7 +441,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         deadline = Deadline(self.max_seconds)
         plain = self._spec(solver)
         spec = replace(plain, progress=replace(plain.progress, deadline=deadline))
-        fitted = joint_fit(spec, rows, lambda X, w: self._choose_solver(X, w)[1], self.joint)
+        fitted = joint_fit(spec, rows, self._choose_solver, self.joint)
         self._finish(fitted.system, fitted.model, len(rows), started)
         self._parameters = fitted.parameters
         names = getattr(self, "feature_names_in_", None)

@@ -286,7 +286,6 @@ class RegressionLoss:
         g = self.groups
         means = g.means(self.Y)
         squares = g.weights[:, None] * (self.Y - means[g.member_of]) ** 2
-        within = np.stack(
-            [np.bincount(g.member_of, column, len(means)) for column in squares.T], axis=1
-        )
+        within: Array = np.zeros_like(means)
+        np.add.at(within, g.member_of, squares)
         return means, within
