@@ -15,7 +15,7 @@ demo: $(VENV)/.installed-cli,plots ## fit the Gaussian donut and draw it
 	$(BIN)/kcdo demo
 
 test: $(VENV)/.installed-test ## run the tests and doctests with coverage
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --cov
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --cov --numprocesses 2 --dist loadfile
 
 MINUTES ?= 10
 SEED ?= 0
