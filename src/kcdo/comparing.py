@@ -220,7 +220,8 @@ def _difference(values: Array, groups: Array | None) -> Difference:
         n_groups = len(sums)
         scale = n_groups / max(n_groups - 1, 1)
         return Difference(mean, float(np.sqrt(scale * (sums**2).sum()) / n))
-    return Difference(mean, float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0)
+    with np.errstate(over="ignore"):  # of a row that was foretold absurdly
+        return Difference(mean, float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0)
 
 
 def folds_of(
