@@ -29,12 +29,14 @@ class Case:
         self.frame = problem.as_frame(self.X)
         self.model = problem.model().fit(self.frame, self.Y, self.weights)
         self.rng = np.random.default_rng([problem.seed, 2])
-        rows = self.rng.integers(len(self.X), size=4)
-        self.queries = self.X[rows] + 0.1 * self.X.std(axis=0) * self.rng.normal(size=(4, 1))
+        # a column that does not vary among the rows that count has no unit of its own
+        used = self.X if self.weights is None else self.X[self.weights > 0]
+        near_rows = used[self.rng.integers(len(used), size=4)]
+        self.queries = near_rows + 0.1 * used.std(axis=0) * self.rng.normal(size=(4, 1))
         self.categorical = "Categorical" in problem.options.get("kernel_x", "")
         self.centres = "Nystrom" in problem.options.get("solver", "")
         if self.categorical:
-            self.queries = self.X[rows]
+            self.queries = near_rows
         self.dist = self.given(self.queries)
         self.signed = problem.options.get("positivity") == "'signed'"
         outputs = self.Y.reshape(len(self.Y), -1)
