@@ -39,6 +39,7 @@ from kcdo.estimators.base import (
     check_seconds,
     checked_seed,
 )
+from kcdo.estimators.kin import check_kin, kin_of_rows
 from kcdo.estimators.report import FitReport
 from kcdo.fitting import (
     DEFAULT_ALPHA,
@@ -65,7 +66,7 @@ from kcdo.parallel import blas_limit, thread_count
 from kcdo.progress import Deadline, Progress
 from kcdo.regularisation import Scheme
 from kcdo.reports import write_report
-from kcdo.rows import Rows
+from kcdo.rows import Kin, Rows
 from kcdo.systems import (
     Exact,
     Groups,
@@ -213,16 +214,34 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self.missing = missing
         self.max_seconds = max_seconds
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+    ) -> Self:
         """Fit to inputs X (N, p) and outputs y (N,) or (N, d), arrays or data frames.
+
+        Rows that belong together, such as measurements of one patient, foretell one another: with
+        ``groups`` (N,), labels of any kind, each choice of ``selection="auto"`` is judged by whole
+        groups that were left out. With ``time`` (N,), values that can be sorted, later rows are
+        foretold by earlier ones. Only one of the two can be given.
 
         Data larger than memory come as a memory map, or as an object that can be iterated over
         more than once and yields chunks ``(X, y)`` or ``(X, y, weight)``, given in place of X.
         """
         self._check_parameters()
         self._forget()
+        kin = check_kin(groups, time)
+        if kin is not None and (self.selection != "auto" or y is None):
+            raise InvalidInputError(
+                'groups and time are for selection="auto" with X and y at once: other fits choose '
+                "nothing by rows that are left out."
+            )
         with blas_limit(None if self.n_jobs is None else thread_count(self.n_jobs)):
-            self._fit(X, y, sample_weight)
+            self._fit(X, y, sample_weight, kin)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -339,7 +358,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     # --- how a fit comes about
 
-    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, kin: Kin | None = None) -> None:
         started = time.perf_counter()
         if y is None and is_chunks(X):
             if sample_weight is not None:
@@ -349,6 +368,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
             self._fit_chunks(X, started)
             return
         rows = Rows(*self._encode(X, y, sample_weight))
+        if kin is not None:
+            rows = replace(rows, kin=kin_of_rows(kin, len(y), sample_weight))
         solver = self._choose_solver(rows.X, rows.weights)
         if self.selection == "auto":
             self._fit_automatic(rows.in_order(), solver, started)
