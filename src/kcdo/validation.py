@@ -287,7 +287,7 @@ def _check_cells(matrix: Array, names: list[str] | None, *, missing: bool, reset
 def _with_nans(X: Any) -> Any:
     """Return a table of numbers with NaN for None, for pandas' NA and for what is masked."""
     if isinstance(X, np.ma.MaskedArray):
-        return X.astype(float).filled(np.nan)
+        return np.ma.filled(X.astype(float), np.nan)
     frame = column_names(X) is not None
     _refuse_twins(column_names(X) or [], "X")
     array = None if frame else np.asarray(X, dtype=None if _has_dtype(X) else object)
