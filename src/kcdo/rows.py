@@ -11,12 +11,51 @@ from kcdo.systems import Groups
 
 
 @dataclass(frozen=True)
+class Kin:
+    """Labels of rows that belong together, whole numbers: groups, or moments in their order.
+
+    >>> Kin(np.array([0, 1, 0, 1]), ordered=True).folds(5, seed=0)
+    [(array([0, 2]), array([1, 3]))]
+    """
+
+    labels: NDArray[np.integer]
+    ordered: bool  # whether the labels are moments
+
+    @property
+    def count(self) -> int:
+        """Number of different labels."""
+        return len(np.unique(self.labels))
+
+    def take(self, rows: NDArray[np.integer]) -> "Kin":
+        """Return the labels of some rows."""
+        return replace(self, labels=self.labels[rows])
+
+    def folds(self, count: int, seed: int) -> list[tuple[NDArray[np.integer], NDArray[np.integer]]]:
+        """Return places of rows that learn and of rows that judge, for each fold.
+
+        Groups judge as a whole. Of moments there are consecutive blocks, each judged by what all
+        earlier rows say; the first block only learns.
+        """
+        _, labels, counts = np.unique(self.labels, return_inverse=True, return_counts=True)
+        if not self.ordered:
+            return _each_fold(fold_numbers(len(counts), min(count, len(counts)), seed)[labels])
+        before = np.cumsum(counts) - counts  # rows of earlier moments
+        block = (before * (count + 1) // len(labels))[labels]
+        block = np.unique(block, return_inverse=True)[1]
+        return [
+            (np.flatnonzero(block < each), np.flatnonzero(block == each))
+            for each in range(1, block.max() + 1)
+        ]
+
+
+@dataclass(frozen=True)
 class Rows:
-    """Inputs, outputs (N, d) and weights of some rows."""
+    """Inputs, outputs (N, d) and weights of some rows, and what keeps rows together in folds."""
 
     X: NDArray
     Y: Array
     weights: Array
+    kin: "Kin | None" = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -43,7 +82,22 @@ class Rows:
 
     def take(self, rows: NDArray[np.integer]) -> "Rows":
         """Return some of the rows."""
-        return Rows(self.X[rows], self.Y[rows], self.weights[rows])
+        kin = None if self.kin is None else self.kin.take(rows)
+        return Rows(self.X[rows], self.Y[rows], self.weights[rows], kin)
+
+    def folds(self, count: int, seed: int) -> list[tuple[NDArray[np.integer], NDArray[np.integer]]]:
+        """Return places of rows that learn and of rows that judge, for each fold."""
+        if self.kin is not None:
+            return self.kin.folds(count, seed)
+        return _each_fold(fold_numbers(len(self), min(count, len(self)), seed))
+
+    def one_of_each(self, seed: int) -> "Rows":
+        """Return one row of each group, at random; all rows where there are no groups."""
+        if self.kin is None or self.kin.ordered:
+            return self
+        order = np.random.default_rng(seed).permutation(len(self))
+        _, first = np.unique(self.kin.labels[order], return_index=True)
+        return self.take(np.sort(order[first]))
 
     def sample(self, most: int, seed: int) -> "Rows":
         """Return at most so many rows at random."""
@@ -92,6 +146,15 @@ def sampled(n: int, most: int, seed: int) -> NDArray[np.integer]:
     if n <= most:
         return np.arange(n)
     return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+
+
+def _each_fold(
+    fold_of: NDArray[np.integer],
+) -> list[tuple[NDArray[np.integer], NDArray[np.integer]]]:
+    return [
+        (np.flatnonzero(fold_of != each), np.flatnonzero(fold_of == each))
+        for each in range(int(fold_of.max()) + 1)
+    ]
 
 
 def fold_numbers(n: int, folds: int, seed: int) -> NDArray[np.integer]:

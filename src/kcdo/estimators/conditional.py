@@ -58,6 +58,7 @@ from kcdo.estimators.base import (
     checked_seed,
 )
 from kcdo.estimators.chunks import ChunkReader, learn_categories, learn_columns, unbounded
+from kcdo.estimators.kin import check_kin, kin_of_rows
 from kcdo.estimators.report import FitReport
 from kcdo.fitting import (
     DEFAULT_ALPHA,
@@ -91,7 +92,7 @@ from kcdo.parallel import blas_limit, thread_count
 from kcdo.progress import Deadline, Progress
 from kcdo.regularisation import Scheme
 from kcdo.reports import write_report
-from kcdo.rows import Rows
+from kcdo.rows import Kin, Rows
 from kcdo.systems import (
     Exact,
     Groups,
@@ -254,8 +255,22 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self.max_seconds = max_seconds
         self.joint = joint
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, client: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        *,
+        client: Any = None,
+    ) -> Self:
         """Fit to inputs X (N, p) and outputs y (N,) or (N, d), arrays or data frames.
+
+        Rows that belong together, such as measurements of one patient, foretell one another: with
+        ``groups`` (N,), labels of any kind, each choice of ``selection="auto"`` is judged by whole
+        groups that were left out. With ``time`` (N,), values that can be sorted, later rows are
+        foretold by earlier ones. Only one of the two can be given.
 
         Data larger than memory come as a memory map, or as an object that can be iterated over
         more than once and yields chunks ``(X, y)`` or ``(X, y, weight)``, given in place of X.
@@ -266,8 +281,14 @@ class ConditionalDensityOperator(ConditionalEstimator):
         """
         self._check_parameters()
         self._forget()
+        kin = check_kin(groups, time)
+        if kin is not None and (self.selection != "auto" or y is None):
+            raise InvalidInputError(
+                'groups and time are for selection="auto" with X and y at once: other fits choose '
+                "nothing by rows that are left out."
+            )
         with blas_limit(None if self.n_jobs is None else thread_count(self.n_jobs)):
-            self._fit(X, y, sample_weight, client)
+            self._fit(X, y, sample_weight, client, kin)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -409,7 +430,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     # --- how a fit comes about
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, client: Any) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, client: Any, kin: Kin | None = None) -> None:
         started = time.perf_counter()
         engine = engine_for(
             X, y, sample_weight, client, n_jobs=self.n_jobs, progress=Progress(self.verbose)
@@ -422,6 +443,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
                 raise
             return
         rows = Rows(*self._encode(X, y, sample_weight))
+        if kin is not None:
+            rows = replace(rows, kin=kin_of_rows(kin, len(y), sample_weight))
         solver = self._choose_solver(rows.X, rows.weights)
         if self.selection == "auto":
             self._fit_automatic(rows.in_order(), solver, started)

@@ -24,6 +24,7 @@ from kcdo.components import (
 from kcdo.distributions import Batch, MixtureBatch, join
 from kcdo.errors import InvalidInputError
 from kcdo.fitting.densities import choose_nearest, choose_plain, plain_component
+from kcdo.fitting.folds import fit_by_folds
 from kcdo.fitting.location import choose_location_scale, rival_densities
 from kcdo.fitting.means import MeanChoice, mean_choices, residual_sds
 from kcdo.fitting.output_side import check_output, output_side
@@ -70,6 +71,8 @@ def automatic_fit(spec: ModelSpec, rows: Rows) -> AutomaticFit:
     if not problem.learns or not _in_time(problem, "every search"):
         return AutomaticFit(*_fit_heuristic(problem))
     problem = replace(problem, rows=rows.of_effective_weight())
+    if rows.kin is not None:
+        return AutomaticFit(*fit_by_folds(problem))
     if problem.univariate:
         return AutomaticFit(*fit_univariate(problem, _fit_mixture))
     return AutomaticFit(*_fit_mixture(problem))
