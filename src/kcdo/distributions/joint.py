@@ -39,8 +39,8 @@ class JointQuestions(LazyBatches):
         --------
         >>> import numpy as np, kcdo
         >>> rng = np.random.default_rng(0)
-        >>> X, Y = np.zeros((40, 1)), rng.standard_normal((40, 1)) + np.zeros((1, 2))
-        >>> Y[:, 1] += 0.1 * rng.standard_normal(40)
+        >>> X, y = rng.uniform(size=(25, 1)), rng.standard_normal(25)
+        >>> Y = np.stack([y, y + 0.1 * rng.standard_normal(25)], axis=1)
         >>> model = kcdo.ConditionalDensityOperator(joint="chain").fit(X, Y)
         >>> model.conditional([[0.0]]).given({0: 1.0}).mean().round(0)
         array([1.])
