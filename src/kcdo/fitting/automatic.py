@@ -38,6 +38,8 @@ from kcdo.systems import Exact, Groups, Nystrom, System
 
 Batches = dict[str, Batch]
 
+_TAIL_ROWS = 8.0  # that a tail about the mean counts as, beside a handful of rows
+
 
 @dataclass(frozen=True, eq=False)
 class AutomaticFit:
@@ -147,7 +149,7 @@ def _fit_heuristic(problem: Problem) -> InnerFit:
     weights, tail = {"plain": 1.0}, MarginalTailParameters()
     _, spread = weighted_mean_sd(rows.Y, rows.weights)
     if spec.combination.wants("marginal_tail") and np.all(spread > 0):
-        share = 1.0 / (len(rows) + 1.0)
+        share = _TAIL_ROWS / (len(rows) + _TAIL_ROWS)
         weights = {"plain": 1.0 - share, "marginal_tail": share}
         components = [*components, tail.fit(rows, settings)]
         parameters = [*parameters, tail]
