@@ -17,6 +17,7 @@ import threading
 import time
 from pathlib import Path
 
+import dask
 import numpy as np
 from dask import delayed
 from distributed import Client, LocalCluster
@@ -135,6 +136,7 @@ def on_cluster(options, folder, rows, kill):
     files = Files(folder, rows, options.chunk_rows)
     parts = [delayed(read)(path) for path in files.paths]
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 min"}),
         LocalCluster(
             n_workers=2,
             threads_per_worker=1,

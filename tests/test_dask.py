@@ -50,7 +50,11 @@ def start(n_workers, **options):
 
 @pytest.fixture(scope="module")
 def cluster():
-    with dask.config.set({"distributed.scheduler.allowed-failures": 2}), start(1) as cluster:
+    settings = {
+        "distributed.scheduler.allowed-failures": 2,
+        "distributed.deploy.lost-worker-timeout": "10 min",  # to start again on a busy machine
+    }
+    with dask.config.set(settings), start(1) as cluster:
         yield cluster
 
 

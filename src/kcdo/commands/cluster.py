@@ -26,6 +26,7 @@ Workers = Annotated[
 ]
 
 _SECONDS = 10  # to wait for a scheduler
+_RESTART = "5 min"  # until a worker that does not start again is given up; Dask's 15 s are few
 
 
 def check_cluster(address: str | None, workers: int | None) -> bool:
@@ -50,7 +51,9 @@ def cluster_client(address: str | None, workers: int | None) -> Iterator[Any]:
         with client:
             yield client
         return
+    config = import_extra("dask.config", extra="dask", what="--cluster and --workers")
     with (
+        config.set({"distributed.deploy.lost-worker-timeout": _RESTART}),
         distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
