@@ -58,7 +58,7 @@ def cluster_client(address: str | None, workers: int | None) -> Iterator[Any]:
             n_workers=workers,
             threads_per_worker=1,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,  # what goes wrong is said by the command
         ) as cluster,
         distributed.Client(cluster) as client,
