@@ -17,6 +17,7 @@ import threading
 import time
 from pathlib import Path
 
+import dask
 import numpy as np
 from dask import delayed
 from distributed import Client, LocalCluster
@@ -135,11 +136,12 @@ def on_cluster(options, folder, rows, kill):
     files = Files(folder, rows, options.chunk_rows)
     parts = [delayed(read)(path) for path in files.paths]
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 min"}),
         LocalCluster(
             n_workers=2,
             threads_per_worker=1,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
         ) as cluster,
         Client(cluster) as client,

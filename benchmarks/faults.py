@@ -13,6 +13,7 @@ import signal
 import threading
 import time
 
+import dask
 import numpy as np
 from dask import delayed
 from distributed import Client, LocalCluster
@@ -51,12 +52,14 @@ def main() -> None:
     parts = [delayed(chunk) for chunk in chunks]
     found = {"ended": 0, "hung": 0, "raised": 0, "kills": 0, "chunks done again": 0}
     deviation = 0.0
+    # LocalCluster gives a worker up that takes longer to start again, as on a busy machine
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 min"}),
         LocalCluster(
             n_workers=2,
             threads_per_worker=1,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
         ) as cluster,
         Client(cluster) as client,

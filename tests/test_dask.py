@@ -42,7 +42,7 @@ def start(n_workers, **options):
     return LocalCluster(
         n_workers=n_workers,
         threads_per_worker=1,
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         host="127.0.0.1",
         **options,
     )
@@ -50,7 +50,11 @@ def start(n_workers, **options):
 
 @pytest.fixture(scope="module")
 def cluster():
-    with dask.config.set({"distributed.scheduler.allowed-failures": 2}), start(1) as cluster:
+    settings = {
+        "distributed.scheduler.allowed-failures": 2,
+        "distributed.deploy.lost-worker-timeout": "10 min",  # to start again on a busy machine
+    }
+    with dask.config.set(settings), start(1) as cluster:
         yield cluster
 
 
@@ -462,7 +466,7 @@ def test_a_scheduler_without_workers_and_one_that_goes_away(monkeypatch):
         "import asyncio\n"
         "from distributed import Scheduler\n"
         "async def main():\n"
-        "    async with Scheduler(host='127.0.0.1', port=0, dashboard_address=None) as s:\n"
+        "    async with Scheduler(host='127.0.0.1', port=0, dashboard_address="127.0.0.1:0") as s:\n"
         "        print(s.address, flush=True)\n"
         "        await s.finished()\n"
         "asyncio.run(main())\n"

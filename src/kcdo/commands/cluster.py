@@ -26,6 +26,7 @@ Workers = Annotated[
 ]
 
 _SECONDS = 10  # to wait for a scheduler
+_RESTART = "5 min"  # until a worker that does not start again is given up; Dask's 15 s are few
 
 
 def check_cluster(address: str | None, workers: int | None) -> bool:
@@ -50,12 +51,14 @@ def cluster_client(address: str | None, workers: int | None) -> Iterator[Any]:
         with client:
             yield client
         return
+    config = import_extra("dask.config", extra="dask", what="--cluster and --workers")
     with (
+        config.set({"distributed.deploy.lost-worker-timeout": _RESTART}),
         distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,  # what goes wrong is said by the command
         ) as cluster,
         distributed.Client(cluster) as client,
