@@ -97,7 +97,7 @@ class CrepesWrapper(_Quantiles):
         return self.model.predict(X)
 
     def quantiles(self, X):
-        # few calibration rows leave the outermost percentiles open: the range of the outputs ends them
+        # few calibration rows leave the outermost percentiles open: they end at the outputs
         return self.model.predict_percentiles(
             X, higher_percentiles=list(100.0 * LEVELS), y_min=self.ends[0], y_max=self.ends[1]
         )
