@@ -87,6 +87,7 @@ class CrepesWrapper(_Quantiles):
         from sklearn.ensemble import RandomForestRegressor
 
         parts = train_test_split(X, y, test_size=0.25, random_state=42)
+        self.ends = float(np.min(y)), float(np.max(y))
         self.model = WrapRegressor(RandomForestRegressor(random_state=42))
         self.model.fit(parts[0], parts[2])
         self.model.calibrate(parts[1], parts[3], cps=True)
@@ -96,7 +97,10 @@ class CrepesWrapper(_Quantiles):
         return self.model.predict(X)
 
     def quantiles(self, X):
-        return self.model.predict_percentiles(X, higher_percentiles=list(100.0 * LEVELS))
+        # few calibration rows leave the outermost percentiles open: they end at the outputs
+        return self.model.predict_percentiles(
+            X, higher_percentiles=list(100.0 * LEVELS), y_min=self.ends[0], y_max=self.ends[1]
+        )
 
 
 class FlexCodeWrapper(ProbabilisticWrapper):
