@@ -49,7 +49,10 @@ SHORT = Effort(
     fine_nodes={1: 100, 2: 24, 3: 10},
     local_judged=(30, 40),
     local_neighbours=(12, 12),
-    local_steps=(2, 2),
+    metric_steps=(2, 2),
+    crossed_rows=0,
+    crossed_per_column=0,
+    rough_rows=60,
 )
 
 

@@ -1,4 +1,4 @@
-"""output_transform="auto": transforms of one output, atoms, and rows that are smoothed."""
+"""One output: its transform, atoms, rows that are smoothed, and the metric that is learnt."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,10 @@ import pytest
 import kcdo
 from kcdo.components import Atoms, Effort, Settings
 from kcdo.distributions import SpikesBatch
-from kcdo.fitting.local import LocalLearning, LocalLoss, Neighbourhoods
-from kcdo.fitting.smoothed import choose_metric, mixing_shares
+from kcdo.fitting.local import LocalLoss, Neighbourhoods
+from kcdo.fitting.metric import MetricSearch, choose_metrics
+from kcdo.fitting.objectives import RegressionLoss
+from kcdo.fitting.smoothed import mixing_shares
 from kcdo.kernels import FeatureMap, FreeScales, Gaussian, Laplace, Matern, metric_coordinates
 from kcdo.rows import Rows
 from kcdo.systems import ExactRows, Finder, Groups
@@ -25,7 +27,7 @@ def skewed(n=150, seed=0):
 
 @pytest.fixture(scope="module")
 def model():
-    return M(output_transform="auto").fit(*skewed())
+    return M().fit(*skewed())
 
 
 def test_densities_integrate_to_one_and_agree_with_cdf_and_quantiles(model):
@@ -43,8 +45,8 @@ def test_densities_integrate_to_one_and_agree_with_cdf_and_quantiles(model):
 
 def test_a_skewed_output_is_foretold_better_than_without(model):
     X, y = skewed(400, seed=2)
-    plain = M().fit(*skewed())
-    assert model.score(X, y) > plain.score(X, y) - 0.02
+    straight = M(output_transform=None).fit(*skewed())
+    assert model.score(X, y) > straight.score(X, y) - 0.02
     assert model.report_.weights["smoothed"] >= 0.0
 
 
@@ -66,10 +68,20 @@ def test_atoms_keep_their_probability(discrete):
     zero = rng.uniform(size=240) < 0.5 + 0.4 * np.sign(X[:, 0])
     y = np.where(zero, 0.0, rng.integers(1, 4, 240) if discrete else 1.0 + rng.gamma(2.0, size=240))
     with pytest.warns(kcdo.DiscreteOutputWarning) if discrete else _nothing():
-        model = M(output_transform="auto").fit(X, y)
+        model = M().fit(X, y)
     dist = model.conditional([[-0.5], [0.5]])
     at_zero = np.diff(dist.cdf([-0.2, 0.2]), axis=1)[:, 0]
     np.testing.assert_allclose(at_zero, [0.1, 0.9], atol=0.12)
+
+
+def test_values_that_are_foretold_more_exactly_than_they_are_rounded_are_atoms():
+    X = np.random.default_rng(5).uniform(0.0, 40.0, (160, 1))
+    y = np.round(X[:, 0]) / 10.0
+    dist = M().fit(X, y).conditional([[10.0], [20.1]])
+    places, probabilities = dist.atoms()
+    assert len(places) == len(np.unique(y))
+    np.testing.assert_allclose(places[np.argmax(probabilities, axis=1)], [1.0, 2.0])
+    assert dist.crps([1.0, 2.0]).max() < 0.02  # a gap is 0.1
 
 
 def _nothing():
@@ -79,46 +91,80 @@ def _nothing():
 
 
 def test_an_unknown_transform_is_refused():
-    with pytest.raises(kcdo.InvalidInputError, match="output_transform must be None"):
+    with pytest.raises(kcdo.InvalidInputError, match="output_transform must be"):
         M(output_transform="log").fit([[0.0], [1.0]], [0.0, 1.0])
 
 
-# --- local learning
+# --- the metric
 
 
 @pytest.mark.parametrize("template", [Matern(smoothness=0.5), Matern(), Gaussian(), Laplace()])
 def test_slopes_of_the_local_loss(template):
     rng = np.random.default_rng(0)
     X, targets = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
-    learning = LocalLearning(X, targets, np.arange(0, 60, 3), 12)
-    theta = learning.start(template) + 0.1
-    scales = FreeScales(template, 3)
-    near = Neighbourhoods.of(metric_coordinates(scales.kernel(theta[:-1]), X), learning.rows, 12)
-    loss = LocalLoss(scales, X, targets, near, learning.start(template)[:-1])
-    assert_gradient(loss, theta)
+    scales, theta = FreeScales(template, 3), np.array([0.8, 0.9, 1.1, -2.0])
+    coordinates = metric_coordinates(scales.kernel(theta[:-1]), X)
+    near = Neighbourhoods.of(coordinates, np.arange(0, 60, 3), 12)
+    assert_gradient(LocalLoss(scales, X, targets, near), theta)
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_slopes_of_the_exact_loss(repeated):
+    rng = np.random.default_rng(1)
+    X, targets = rng.normal(size=(30, 2)), rng.normal(size=(30, 2))
+    X[: 12 if repeated else 0] = X[0]
+    groups = Groups.of(X, rng.uniform(0.5, 2.0, 30))
+    loss = RegressionLoss(FreeScales(Matern(), 2), groups, targets - targets.mean(axis=0))
+    assert_gradient(loss, np.array([0.3, -0.2, -1.0]))
 
 
 def test_with_all_other_rows_as_neighbours_it_is_exact_leave_one_out():
     rng = np.random.default_rng(1)
     X, targets = rng.normal(size=(25, 2)), rng.normal(size=(25, 1))
-    learning = LocalLearning(X, targets, np.arange(25), 24)
-    choice = learning.search(Gaussian(), learning.start(Gaussian()), [3])
-    system = ExactRows(choice.kernel(2), Groups.of(X)).factor(choice.noise / 25)
+    scales, theta = FreeScales(Gaussian(), 2), np.array([0.2, 0.4, -1.0])
+    local = LocalLoss(scales, X, targets, Neighbourhoods.of(X, np.arange(25), 24))
+    noise = np.exp(-1.0)
+    system = ExactRows(scales.kernel(theta[:-1]), Groups.of(X)).factor(noise / 25)
     kept, errors = system.one_minus_leverage(), targets - system.held_out(targets)
-    v = choice.noise / kept
+    v = noise / kept
     expected = 0.5 * np.log(np.mean(errors[:, 0] ** 2 / v)) + 0.5 * np.mean(np.log(v))
-    assert learning.loss(choice) == pytest.approx(expected, abs=1e-6)
+    assert local(theta)[0] == pytest.approx(expected, abs=1e-6)
+    exact = RegressionLoss(scales, Groups.of(X), targets)
+    inverse = np.linalg.inv(scales.kernel(theta[:-1])(X) + (noise + 1e-10) * np.eye(25))
+    left_out = exact._left_out(inverse, inverse @ targets, noise)[0]
+    assert left_out == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_column_that_says_nothing_gets_a_long_scale():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(200, 2))
     rows = Rows(X, np.sin(2 * X[:, :1]) + 0.1 * rng.normal(size=(200, 1)), np.ones(200))
-    metric = choose_metric(
-        rows, Settings(effort=Effort(local_judged=(60, 80))), families=[Matern()]
+    for effort in (Effort(), Effort(exact_judged=100, local_judged=(60, 80))):
+        metric = choose_metrics(rows, Settings(effort=effort), Matern())[0]
+        scales = np.array(metric.kernel.scale)
+        assert scales[1] > 3.0 * scales[0]
+
+
+def test_few_rows_of_many_columns_without_signal_share_one_scale():
+    rng = np.random.default_rng(3)
+    X, Y = rng.normal(size=(40, 12)), rng.normal(size=(40, 1))
+    metric = choose_metrics(Rows(X, Y, np.ones(40)), Settings(), Matern())[0]
+    search = MetricSearch(X, Y, np.ones(40), Matern(), 12, Settings())
+    free = search.refined(np.append(search.middle, np.log(0.1)))[1]
+    assert metric.shared or metric.inflation > 1.0
+    assert np.ptp(np.log(metric.kernel.scale)) <= np.ptp(free[:-1]) + 1e-9
+
+
+def test_locations_that_hardly_differ_do_not_tell_outputs():
+    # a held-out mean moves away from the output that it leaves out: neighbours in its order know it
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-np.pi, np.pi, 500)
+    y = np.sign(rng.normal(size=500)) * np.sin(x) + 0.1 * rng.normal(size=500)
+    model = M(combination=kcdo.Combination()).fit(x[:300, None], y[:300])
+    levels = np.array(
+        [model.conditional(x[i : i + 1, None]).cdf(y[i])[0, 0] for i in range(300, 400)]
     )
-    scales = np.array(metric.kernel.scale)[:2]
-    assert scales[1] > 3.0 * scales[0]
+    assert np.mean(np.abs(levels - 0.5) < 0.45) > 0.8
 
 
 # --- pieces

@@ -21,6 +21,9 @@ from kcdo.errors import InvalidInputError
 class Transform(ABC):
     """A map T of each column onto the whole line, smooth and strictly increasing."""
 
+    #: whether T⁻¹ grows no faster than a line, so that a few points give moments through it
+    nearly_linear = False
+
     @abstractmethod
     def forward(self, y: Array) -> Array:
         """T(y); -inf and inf at the bounds and beyond them."""
@@ -300,7 +303,7 @@ def transform_for(support: Support, Y: Array) -> Columns:
     0.0
     """
     pairs = _bounds(support, Y.shape[1])
-    sds = (float(sd) or 1.0 for sd in Y.std(axis=0))
+    sds = (float(sd) or 1.0 for sd in np.sort(Y, axis=0).std(axis=0))  # in any order of rows
     return Columns(tuple(_part(pair, _FELT * sd) for pair, sd in zip(pairs, sds, strict=True)))
 
 
@@ -389,6 +392,8 @@ class Tabulated(Transform):
         slopes = np.diff(self.values) / np.diff(self.places)
         return np.log(slopes)[_pieces(t, self.values)]
 
+    nearly_linear = True
+
     def kinks(self) -> Array:
         """Return the values at the inner knots."""
         return self.values[1:-1]
@@ -412,6 +417,7 @@ _TABLE_KNOTS = 400
 _FARTHEST = 6.0  # interquartile ranges beyond the quartiles up to which a table reaches
 _TABLE_BANDWIDTH = 0.6
 _SMOOTHINGS = 3
+_OUTER = 1.0  # normal scores beyond which a table is in its outer parts
 _QUARTILES = np.array([0.25, 0.5, 0.75])
 
 
@@ -436,7 +442,27 @@ def normal_scores(y: Array, weights: Array | None = None) -> Tabulated:
         new_knots = ndtri(level)
         scores, knots = np.interp(scores, knots, new_knots), new_knots
     kept = np.append(True, (np.diff(knots) > 1e-9) & (np.diff(places) > 0))
-    return Tabulated(places[kept], knots[kept])
+    return _continued(places[kept], knots[kept], float(scores.min()), float(scores.max()))
+
+
+def _continued(places: Array, knots: Array, first: float, last: float) -> Tabulated:
+    """Return the table between the outermost scores, continued as steeply as its outer parts.
+
+    Beyond the data the slope of a smoothed distribution function is but that of its smoothing.
+    """
+    first, last = min(first, -2.0 * _OUTER), max(last, 2.0 * _OUTER)
+    inside = (knots >= first) & (knots <= last)
+    if inside.sum() < 2 or np.abs(knots[inside][[0, -1]]).min() < 1.5 * _OUTER:
+        return Tabulated(places, knots)  # few values: no outer parts
+    places, knots = places[inside], knots[inside]
+    low, high = np.interp([-_OUTER, _OUTER], knots, places)
+    steps = []
+    for end, middle, sign in ((0, low, -1.0), (-1, high, 1.0)):
+        slope = (places[end] - middle) / (knots[end] - sign * _OUTER)
+        steps.append((places[end] + sign * slope, knots[end] + sign))
+    places = np.concatenate([[steps[0][0]], places, [steps[1][0]]])
+    knots = np.concatenate([[steps[0][1]], knots, [steps[1][1]]])
+    return Tabulated(places, knots)
 
 
 def _smooth_level(scores: Array, share: Array, knots: Array) -> Array:

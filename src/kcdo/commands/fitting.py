@@ -44,20 +44,19 @@ def fitted(frame: pd.DataFrame, wanted: Wanted, options: FitOptions) -> Model:
     X, targets = frame[wanted.given], wanted.targets
     Y = frame[targets[0] if len(targets) == 1 else targets]
     weights = frame[wanted.weights].to_numpy() if wanted.weights else None
-    estimator = estimator_for(X, wanted, options).fit(X, Y, weights)
+    estimator = unfitted(X, wanted, options).fit(X, Y, weights)
     return Model.of(estimator.set_params(verbose=False))  # it is saved, and will not be asked to
 
 
-def estimator_for(X: pd.DataFrame, wanted: Wanted, options: FitOptions) -> Any:
-    """Return the estimator that the options ask for, of inputs like these, not yet fitted."""
-    targets = wanted.targets
+def unfitted(X: pd.DataFrame, wanted: Wanted, options: FitOptions) -> ConditionalDensityOperator:
+    """Return the estimator that the options ask for."""
     chosen: dict[str, Any] = {"random_state": options.seed, "verbose": options.verbose}
     if options.selection is not None:
         chosen["selection"] = options.selection
     if options.centres is not None:
         chosen["solver"] = Nystrom(options.centres)
     if wanted.bounds:
-        pairs = [wanted.bounds.get(name, (None, None)) for name in targets]
+        pairs = [wanted.bounds.get(name, (None, None)) for name in wanted.targets]
         chosen["support"] = pairs[0] if len(pairs) == 1 else pairs
     return ConditionalDensityOperator(_kernel(X, wanted), **chosen)
 

@@ -9,13 +9,14 @@ import numpy as np
 from kcdo import metrics
 from kcdo.commands.console import listed
 from kcdo.commands.models import Model
-from kcdo.distributions import ConditionalDistribution
+from kcdo.errors import InvalidInputError
 
 _LEVELS = (0.5, 0.9, 0.95)
 
 
-def scores(model: Model, dist: ConditionalDistribution, Y: Any) -> dict[str, Any]:
+def scores(model: Model, X: Any, Y: Any) -> dict[str, Any]:
     """Return the scores; those of single outputs by the name of the target."""
+    dist = model.estimator.conditional(X)
     singles = {model.targets[0]: (dist, Y)}
     if not model.flat:
         columns = np.asarray(Y).reshape(len(Y), -1).T
@@ -30,7 +31,26 @@ def scores(model: Model, dist: ConditionalDistribution, Y: Any) -> dict[str, Any
             name: {f"{level:g}": metrics.interval_coverage(*pair, level) for level in _LEVELS}
             for name, pair in singles.items()
         },
+        **_calibrated(model, X, Y),
     }
+
+
+def _calibrated(model: Model, X: Any, Y: Any) -> dict[str, Any]:
+    """Return the shares of rows inside conformal intervals, of levels that there are rows for."""
+    if model.calibrated is None:
+        return {}
+    prediction = model.calibrated.conditional(X)
+    found: dict[str, dict[str, float]] = {name: {} for name in model.targets}
+    for level in _LEVELS:
+        try:
+            limits = prediction.interval(level).reshape(len(Y), 2, -1)
+        except InvalidInputError:  # too few calibration rows for it
+            continue
+        values = np.asarray(Y, dtype=float).reshape(len(Y), -1)
+        inside = (limits[:, 0] <= values) & (values <= limits[:, 1])
+        for name, share in zip(model.targets, inside.mean(axis=0), strict=True):
+            found[name][f"{level:g}"] = float(share)
+    return {"conformal": found} if any(found.values()) else {}
 
 
 def score_lines(found: dict[str, Any]) -> list[str]:
@@ -46,4 +66,7 @@ def score_lines(found: dict[str, Any]) -> list[str]:
     for name, shares in found["coverage"].items():
         inside = ", ".join(f"{share:.1%} (of {float(x):.0%})" for x, share in shares.items())
         lines.append(f"coverage   {inside} of {name} inside its intervals")
+    for name, shares in found.get("conformal", {}).items():
+        inside = ", ".join(f"{share:.1%} (of {float(x):.0%})" for x, share in shares.items())
+        lines.append(f"conformal  {inside} of {name} inside its calibrated intervals")
     return lines

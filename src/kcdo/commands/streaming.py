@@ -12,7 +12,7 @@ import pandas as pd
 from kcdo.commands.columns import Column, Place, labels
 from kcdo.commands.console import counted, listed, size_text
 from kcdo.commands.errors import UsageError
-from kcdo.commands.fitting import FitOptions, estimator_for
+from kcdo.commands.fitting import FitOptions, unfitted
 from kcdo.commands.models import Model
 from kcdo.commands.naming import Role, Wanted
 from kcdo.commands.reading import STANDARD
@@ -136,7 +136,7 @@ class FileChunks:
 def fit_stream(chunks: FileChunks, options: FitOptions, client: Any) -> tuple[Model, str]:
     """Fit to files in parts; return the model, and one line on what it took."""
     first = next(iter(chunks))
-    estimator = estimator_for(first[0], chunks.wanted, options)
+    estimator = unfitted(first[0], chunks.wanted, options)
     if client is None:
         estimator.fit(chunks)
     else:

@@ -1,6 +1,6 @@
 """What a model is made of: components, each fitted, predicting and held out in the same way."""
 
-from kcdo.components.atoms import Atoms, AtomShares, class_shares
+from kcdo.components.atoms import Atoms, AtomShares, class_shares, interval_masses
 from kcdo.components.base import Component, ComponentParameters
 from kcdo.components.conditioning import Conditioner, condition, unconditional
 from kcdo.components.density import (
@@ -9,6 +9,7 @@ from kcdo.components.density import (
     PlainDensity,
     Training,
 )
+from kcdo.components.gate import Gate
 from kcdo.components.location_scale import (
     LocationParameters,
     LocationScale,
@@ -41,6 +42,7 @@ from kcdo.components.univariate import (
     Univariate,
     UnivariateParameters,
     continuous_rows,
+    unrounded,
 )
 
 __all__ = [
@@ -56,6 +58,7 @@ __all__ = [
     "Conditioner",
     "DensityOperator",
     "Effort",
+    "Gate",
     "Location",
     "LocationParameters",
     "LocationScale",
@@ -89,7 +92,9 @@ __all__ = [
     "continuous_rows",
     "distinct_sample",
     "fit_map",
+    "interval_masses",
     "log_squares",
     "student_tail",
     "unconditional",
+    "unrounded",
 ]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.components.smoothed import Bandwidths, Likeness, RowTable, SmoothedRows
 from kcdo.consistency import need, shape
+from kcdo.distributions import Batch
 
 _FEW_VALUES = 25  # up to which every value is an atom
 _ROWS_PER_VALUE = 5
@@ -41,7 +42,7 @@ class Atoms:
         if len(values) < 2:
             return None
         if len(values) <= _FEW_VALUES and len(y) >= _ROWS_PER_VALUE * len(values):
-            return cls(values, _GAP_SHARE * float(np.diff(values).min()), True)
+            return cls.of_every_value(y)
         least = max(_LEAST_ROWS, _LEAST_SHARE * len(y), _STANDS_OUT * float(np.median(counts)))
         places = values[counts >= least]
         if not len(places):
@@ -52,6 +53,12 @@ class Atoms:
             width = min(width, 0.9 * float(np.diff(places).min()))
         return cls(places, width, False) if width > 0 else None
 
+    @classmethod
+    def of_every_value(cls, y: Array) -> "Atoms":
+        """Make an atom of every value of outputs (N,), of which there are at least two."""
+        values = np.unique(y)
+        return cls(values, _GAP_SHARE * float(np.diff(values).min()), True)
+
     def labels(self, y: Array) -> NDArray[np.integer]:
         """Return which atom each output is, (N,); their number for none."""
         nearest = np.searchsorted(0.5 * (self.places[1:] + self.places[:-1]), y)
@@ -60,38 +67,60 @@ class Atoms:
 
 @dataclass(frozen=True, eq=False)
 class AtomShares:
-    """x ↦ probabilities of the atoms, by smoothing which rows are which."""
+    """x ↦ probabilities of the atoms, by smoothing which rows are which.
+
+    Where all outputs are atoms, what a continuous distribution gives to the interval about each
+    may have a share too: it knows their order.
+    """
 
     atoms: Atoms
     rows: SmoothedRows  # all rows
     labels: NDArray[np.integer]  # (N,)
     bandwidths: tuple[Bandwidths, ...]
-    shares: Array  # of the bandwidths, of sum 1
+    shares: Array  # of the bandwidths, of sum 1 with that of intervals
+    of_intervals: float = 0.0
 
     def __post_init__(self) -> None:
         shape(self.labels, len(self.rows.table))
         shape(self.shares, len(self.bandwidths))
         inside = (self.labels >= 0) & (self.labels <= len(self.atoms.places))
         need(np.all(inside) and np.all(self.shares >= 0), "labels or shares of atoms")
+        need(0 <= self.of_intervals <= 1, "the share of intervals")
 
-    def predict(self, X: NDArray) -> Array:
-        """Return the probability of each atom at inputs (Q, p), (Q, A)."""
-        return self._of_likeness(self.rows.likeness(X))
+    def predict(self, X: NDArray, continuous: Batch) -> Array:
+        """Return the probability of each atom at inputs (Q, p), (Q, A).
 
-    def held_out(self, rows: NDArray[np.integer]) -> Array:
-        """Return the probability of each atom at some training rows without themselves, (n, A)."""
-        return self._of_likeness(self.rows.table.likeness_left_out(rows, self.rows.n_jobs))
+        ``continuous`` are distributions of the outputs there.
+        """
+        found = self._of_likeness(self.rows.likeness(X))
+        if not self.of_intervals:
+            return found
+        return found + self.of_intervals * interval_masses(self.atoms, continuous)
 
     def _of_likeness(self, likeness: Likeness) -> Array:
         table, n_atoms = self.rows.table, len(self.atoms.places)
         total = np.zeros((len(likeness), n_atoms + 1))
         for bandwidths, share in zip(self.bandwidths, self.shares, strict=True):
             total += share * class_shares(table, likeness, bandwidths, self.labels, n_atoms)
-        prior = np.bincount(self.labels, table.weights, n_atoms + 1)
-        few = 1.0 / (prior.sum() + 1.0)
-        prior[n_atoms] += few  # some output may be like none so far
-        total = (1.0 - few) * total + few * prior / prior.sum()
+        few = 1.0 / (table.weights.sum() + 1.0)
+        total = (1.0 - few) * total + few * (1.0 - self.of_intervals) * self.prior
         return total[:, :n_atoms]
+
+    @property
+    def prior(self) -> Array:
+        """Shares of the atoms among all rows, and of no atom, (A + 1,)."""
+        n_atoms, weights = len(self.atoms.places), self.rows.table.weights
+        counts = np.bincount(self.labels, weights, n_atoms + 1)
+        counts[n_atoms] += 1.0 / (weights.sum() + 1.0)  # some output may be like none so far
+        return counts / counts.sum()
+
+
+def interval_masses(atoms: Atoms, batch: Batch) -> Array:
+    """Return the probability that is nearest to each atom, (Q, A)."""
+    middle = 0.5 * (atoms.places[1:] + atoms.places[:-1])
+    levels = np.clip(batch.cdf(middle[:, None]), 0.0, 1.0)
+    ends = np.zeros((len(levels), 1)), np.ones((len(levels), 1))
+    return np.maximum(np.diff(np.hstack([ends[0], levels, ends[1]]), axis=1), 0.0)
 
 
 def class_shares(

@@ -18,8 +18,6 @@ from kcdo.kernels import Kernel, gaussian_draws
 from kcdo.rows import Rows
 from kcdo.systems import Queries
 
-_POINTS = 64  # quasi-random points of an uncertain input, where its mixture is no closed form
-
 
 class Component(Protocol):
     """A fitted part of a mixture; it may offer several distributions, by name."""
@@ -98,8 +96,7 @@ def width_anywhere(component: Component, queries: Queries) -> int:
 def points_of(queries: GaussianInput | SampleInput) -> tuple[NDArray, Array]:
     """Return points (S, Q, p) and weights (Q, S) that stand for uncertain inputs."""
     if isinstance(queries, GaussianInput):
-        few = GaussianInput._make(queries.mean, queries.cov, min(queries.n_points, _POINTS))
-        draws = gaussian_draws(few)
+        draws = gaussian_draws(queries.for_mixtures())
         return np.moveaxis(draws, 1, 0), np.full(draws.shape[:2], 1.0 / draws.shape[1])
     sizes = np.diff(queries.starts)
     longest = int(sizes.max())
@@ -112,5 +109,5 @@ def points_of(queries: GaussianInput | SampleInput) -> tuple[NDArray, Array]:
 def _n_points(queries: Queries) -> int:
     """Return the points that stand for each query."""
     if isinstance(queries, GaussianInput):
-        return min(queries.n_points, _POINTS)
+        return queries.mixture_points
     return int(np.diff(queries.starts).max()) if isinstance(queries, SampleInput) else 1

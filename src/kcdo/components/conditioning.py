@@ -37,6 +37,9 @@ class Conditioner(Protocol):
     def batch(self, queries: Queries) -> Batch:
         """Return the distributions of the queries."""
 
+    def marginal_batch(self) -> Batch:
+        """Return the distribution of Y in the training rows, as that of one query."""
+
     def width(self, queries: Queries) -> int:
         """Return the numbers held for each query while its distribution is computed."""
 
@@ -52,7 +55,7 @@ def condition(
 
 
 def unconditional(
-    operator: DensityOperator, *, flat: bool, transform: Transform | None = None
+    operator: Conditioner, *, flat: bool, transform: Transform | None = None
 ) -> ConditionalDistribution:
     """Return the distribution of Y in the training rows, as that of one query."""
     return ConditionalDistribution(_MarginalSource(operator, transform), flat=flat)
@@ -82,10 +85,10 @@ class _MarginalSource:
 
     signed = False
 
-    def __init__(self, operator: DensityOperator, transform: Transform | None) -> None:
-        batch: Batch = operator.marginal_batch()
+    def __init__(self, operator: Conditioner, transform: Transform | None) -> None:
+        batch = operator.marginal_batch()
         self._batch = batch if transform is None else TransformedBatch(batch, transform)
-        self.dim, self.n_jobs, self.width = operator.dim, operator.n_jobs, operator.layout.n_nodes
+        self.dim, self.n_jobs, self.width = operator.dim, operator.n_jobs, batch.width
 
     def __len__(self) -> int:
         return 1

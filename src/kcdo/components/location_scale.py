@@ -25,7 +25,7 @@ from kcdo.systems import Centres, ExactRows, Groups, Queries, System, one_minus_
 NAMES = ("location_scale", "residual_tail", "normal")
 LARGEST_RESIDUAL = 7.0
 _LEAST_SQUARE = 1e-4  # a residual of 0 must not become log 0
-_LEAST_SIGNAL = 1e-200
+_LEAST_SIGNAL = 1e-290
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 _LARGEST_COUNTED = 5.0  # squares beyond do not count in the overall factor
 
@@ -42,9 +42,10 @@ class LocationParameters:
     noise_kernel: Kernel | None = None
     noise_of_noise: float = 1.0
     noise_scales: int = 0  # scales of the noise kernel that were chosen
+    inflation: float = 1.0  # how much larger squared errors of new rows are
 
     def __post_init__(self) -> None:
-        for noise in (self.noise, self.noise_of_noise):
+        for noise in (self.noise, self.noise_of_noise, self.inflation):
             need(0 < noise < np.inf, "noise that is not positive")
 
 
@@ -274,6 +275,7 @@ def fit_map(
     factor = np.sqrt(np.maximum(counted, _LEAST_SQUARE))
     model = LocationScaleMap(location, spread, log_noise, factor, floor)
     scale = model.scale(variance, log_factor)
+    model = replace(model, factor=factor * np.sqrt(parameters.inflation))  # of new rows
     return model, Residuals(errors / scale, rows.Y - errors, scale)
 
 

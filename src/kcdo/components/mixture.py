@@ -4,18 +4,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.components.base import (
     Component,
     ComponentParameters,
+    points_of,
     predict_anywhere,
     width_anywhere,
 )
 from kcdo.components.density import PLAIN, DensityOperator, OperatorParameters, PlainDensity
+from kcdo.components.gate import Gate
 from kcdo.components.settings import Settings
 from kcdo.consistency import need
 from kcdo.distributions import Batch, MixtureBatch
 from kcdo.errors import InvalidInputError
+from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.rows import Rows
 from kcdo.systems import Queries
 
@@ -96,16 +101,18 @@ NAMES = tuple(f.name for f in fields(Combination))
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """x ↦ Σ_k π_k p_k(· | x), weights by name as in :class:`Combination`.
+    """x ↦ Σ_k π_k(x) p_k(· | x), weights by name as in :class:`Combination`.
 
     The first component is the conditional density operator itself.
     """
 
     components: tuple[Component, ...]
     weights: dict[str, float]
+    gate: Gate | None = None  # where weights vary with x
 
     def __post_init__(self) -> None:
         parts = self.components
+        need(self.gate is None or set(self.gate.names) <= set(self.weights), "a gate's components")
         need(parts and isinstance(parts[0], PlainDensity), "a mixture without its density operator")
         need(len({part.dim for part in parts}) == 1, "outputs of the components of a mixture")
         need(len({part.n_inputs for part in parts} - {None}) <= 1, "inputs of the components")
@@ -125,13 +132,35 @@ class Mixture:
 
     def batch(self, queries: Queries) -> Batch:
         """Return the distributions of the queries."""
+        if self.gate is not None and isinstance(queries, GaussianInput | SampleInput):
+            points, shares = points_of(queries)
+            return MixtureBatch([self.batch(each) for each in points], shares)
         made: dict[str, Batch] = {}
         for component in self._used:
             made |= predict_anywhere(component, queries)
         used = {name: part for name, part in made.items() if self.weights.get(name, 0.0) > 0}
         if list(used) == ["plain"]:
             return used["plain"]
-        return MixtureBatch(list(used.values()), np.array([self.weights[name] for name in used]))
+        return MixtureBatch(list(used.values()), self._weights_at(queries, list(used)))
+
+    def held_out(self, rows: NDArray[np.integer]) -> Batch:
+        """Return the distributions of some training rows without themselves."""
+        made: dict[str, Batch] = {}
+        for component in self._used:
+            made |= component.held_out(rows)
+        weights = np.array([self.weights.get(name, 0.0) for name in made])
+        return MixtureBatch(list(made.values()), weights / weights.sum())
+
+    def marginal_batch(self) -> Batch:
+        """Return the distribution of Y in the training rows, as that of one query."""
+        return self.primary.marginal_batch()
+
+    def _weights_at(self, queries: Queries, names: list[str]) -> Array:
+        """Return the weights of components, for all queries or for each."""
+        if self.gate is None:
+            return np.array([self.weights[name] for name in names])
+        assert isinstance(queries, np.ndarray)
+        return self.gate(queries)[:, [self.gate.names.index(name) for name in names]]
 
     def without_training(self) -> "Mixture":
         """Return what predictions need, without what only held-out ones do."""
@@ -178,6 +207,7 @@ class ModelParameters:
 
     components: tuple[ComponentParameters, ...]
     weights: dict[str, float]
+    gate: Gate | None = None
 
     def __post_init__(self) -> None:
         parts = self.components
@@ -190,7 +220,7 @@ class ModelParameters:
         """Return the model of these rows; nothing is chosen."""
         rows = rows.of_effective_weight()
         fitted = tuple(parameters.fit(rows, settings) for parameters in self.components)
-        return Mixture(fitted, self.weights)
+        return Mixture(fitted, self.weights, self.gate)
 
 
 def _check_weights(

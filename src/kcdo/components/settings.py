@@ -49,16 +49,23 @@ class Effort:
         Nodes beyond which fewer are used to find weights.
     exact_rows : int
         Rows up to which the location of smoothed rows is a regression on all of them.
+    fewest_gated : int
+        Rows from which on weights may vary with x.
     alike_rows : int
         Near rows that smoothers weigh.
     transform_rows : int
         Rows that judge the transform of one output.
+    exact_judged, rough_rows : int
+        Rows up to which scales are learnt by leaving out every one, and the part of them on which
+        families are compared.
+    crossed_rows, crossed_per_column : int
+        Rows, and rows per column, up to which folds learn scales anew.
     local_judged, local_neighbours : (int, int)
-        Rows judged by local learning, and near rows of each: first for all families, then for the
-        best.
-    local_steps : (int, ...)
-        Steps of local learning, first for all families, then for the best; neighbours are found
-        again before each of the latter.
+        Rows judged by local learning of more rows, and near rows of each: first for all families,
+        then for the best.
+    metric_steps : (int, ...)
+        Steps of either, first for all families, then for the best; neighbours are found again
+        before each of the latter.
     """
 
     fewest_rows: int = 20
@@ -84,11 +91,16 @@ class Effort:
     fine_nodes: dict[int, int] = field(default_factory=lambda: {1: 256, 2: 56, 3: 20})
     many_nodes: int = 2048
     exact_rows: int = 5000
+    fewest_gated: int = 100
     alike_rows: int = 200
     transform_rows: int = 300
-    local_judged: tuple[int, int] = (250, 500)
-    local_neighbours: tuple[int, int] = (24, 32)
-    local_steps: tuple[int, ...] = (10, 10, 10)
+    exact_judged: int = 1000
+    rough_rows: int = 300
+    crossed_rows: int = 200
+    crossed_per_column: int = 12
+    local_judged: tuple[int, int] = (300, 1000)
+    local_neighbours: tuple[int, int] = (24, 48)
+    metric_steps: tuple[int, ...] = (12, 20, 15)
 
 
 @dataclass(frozen=True)

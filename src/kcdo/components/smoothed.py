@@ -24,7 +24,7 @@ from kcdo.components.location_scale import Regression
 from kcdo.components.settings import Settings
 from kcdo.consistency import need, shape
 from kcdo.distributions import AffineBatch, Batch, GridLayout, MixtureBatch, NodeBatch
-from kcdo.kernels import FeatureMap, Kernel, metric_coordinates, weighted_median
+from kcdo.kernels import Kernel, metric_coordinates, weighted_median
 from kcdo.measures import Grid
 from kcdo.rows import Rows
 from kcdo.systems import ExactRows, Finder, Groups, NearestRows, NearestSystem, Queries
@@ -34,12 +34,13 @@ EVERY = np.inf  # a bandwidth that does not tell rows apart
 
 _NEAR = 20  # the near row whose distance is the unit of distances
 _LARGEST_SQUARE = 25.0  # of standardised residuals: outliers do not widen their neighbours
+_LEVEL = 0.05  # of a scale: locations that differ by less are in no order
 _PRIOR_ROWS = 4.0  # that say the noise does not vary
 _RESIDUAL_NODES, _RESIDUAL_REACH = 320, 8.0
 _OUTPUT_NODES = 640
 _OUTPUT_REACH = (-6.0, 6.0)  # outputs are about standardised
 _ROWS_AT_A_TIME = 1024
-_LEAST_SIGNAL = 1e-200
+_LEAST_SIGNAL = 1e-290
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,16 @@ class RowTable:
 
     @cached_property
     def _order(self) -> NDArray[np.integer]:
-        return np.argsort(self.location, kind="stable")
+        """The rows by location, in no order where locations hardly differ.
+
+        A held-out location moves a little away from the output of its own row: in the order of
+        these numbers, neighbours would tell that output.
+        """
+        chance = np.random.default_rng(0).permutation(len(self))
+        return np.lexsort((chance, self._level(self.location)))
+
+    def _level(self, location: Array) -> Array:
+        return np.round(location / (_LEVEL * np.exp(np.median(self.log_scale))))
 
     def __getstate__(self) -> dict[str, object]:
         found_again = ("_finder", "_order")
@@ -149,9 +159,9 @@ class RowTable:
 
     def _alike(self, location: Array, k: int) -> NDArray[np.integer]:
         """Return the k rows about the place of each location among all, (Q, k)."""
-        ordered = self.location[self._order]
-        first = np.searchsorted(ordered, location) - k // 2
-        first = np.clip(first, 0, len(self) - k)
+        ordered, level = self._level(self.location[self._order]), self._level(location)
+        ends = [np.searchsorted(ordered, level, side=side) for side in ("left", "right")]  # type: ignore[call-overload]
+        first = np.clip((ends[0] + ends[1]) // 2 - k // 2, 0, len(self) - k)
         return self._order[first[:, None] + np.arange(k)]
 
     def log_likeness(self, likeness: Likeness, bandwidths: Bandwidths) -> Array:
@@ -187,10 +197,8 @@ class SmoothedParameters:
 
     Parameters
     ----------
-    scores : bool
-        Whether inputs count by their ranks too; None: inputs as they are.
     kernel : Kernel
-        Of the location, on features of the inputs.
+        Of the location.
     noise : float
         Noise ratio of the location.
     smoothers : tuple of Smoother
@@ -198,26 +206,29 @@ class SmoothedParameters:
         Weights of the smoothers, of sum 1.
     spread : Bandwidths
         Of the noise that varies with x.
+    inflation : float
+        How much larger squared errors of new rows are than held-out rows say.
     """
 
-    scores: bool | None
     kernel: Kernel
     noise: float
     smoothers: tuple[Smoother, ...]
     shares: Array
     spread: Bandwidths | None = None
+    inflation: float = 1.0
 
     names = ("smoothed",)
     dim = 1
 
     def __post_init__(self) -> None:
         shape(self.shares, len(self.smoothers))
+        need(self.inflation > 0, "an inflation that is not positive")
         need(self.noise > 0 and np.all(self.shares >= 0), "noise or shares that are negative")
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        """The kernel of the inputs; one of their features is checked with them."""
-        return (self.kernel,) if self.scores is None else ()
+        """The kernel of the inputs."""
+        return (self.kernel,)
 
     def fit(self, rows: Rows, settings: Settings) -> "SmoothedRows":
         """Return the component of these rows."""
@@ -225,7 +236,7 @@ class SmoothedParameters:
 
     def located(self, rows: Rows, settings: Settings) -> "SmoothedRows":
         """Return rows with their locations and scales, not smoothed yet."""
-        fitted = SmoothedRows.located(self.scores, self.kernel, self.noise, rows, settings)
+        fitted = SmoothedRows.located(self.kernel, self.noise, rows, settings, self.inflation)
         return fitted.with_spread(self.spread)
 
     def smoothing(self, located: "SmoothedRows") -> "SmoothedRows":
@@ -235,9 +246,9 @@ class SmoothedParameters:
 
 @dataclass(frozen=True, eq=False)
 class Location:
-    """Features ↦ location and predictive variance, by a regression on all rows or on near ones."""
+    """Inputs ↦ location and predictive variance, by a regression on all rows or on near ones."""
 
-    near: NearestSystem  # of the features of all rows
+    near: NearestSystem  # of all rows
     targets: Array  # (N, 1), centred
     offset: float
     regression: Regression | None  # where rows are few enough for one system
@@ -272,7 +283,7 @@ class Location:
         return made, offset + held_out[:, 0], made.signal * ratio
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
-        """Return location and variance at features of inputs, (Q,) each."""
+        """Return location and variance at inputs, (Q,) each."""
         weights, ratio = self.near.weights_and_variance(X)
         centred = weights @ self.targets if self.regression is None else self.regression(X)
         return self.offset + centred[:, 0], self.signal * ratio
@@ -282,7 +293,6 @@ class Location:
 class SmoothedRows:
     """Densities of near rows: bumps about residuals, moved to the location, or about outputs."""
 
-    features: FeatureMap
     kernel: Kernel
     location: Location
     table: RowTable
@@ -291,6 +301,7 @@ class SmoothedRows:
     smoothers: tuple[Smoother, ...] = ()
     shares: Array | None = None
     n_jobs: int | None = None
+    inflation: float = 1.0  # of the variance of new rows
 
     names = ("smoothed",)
     linear = False
@@ -307,11 +318,15 @@ class SmoothedRows:
 
     @classmethod
     def located(
-        cls, scores: bool | None, kernel: Kernel, noise: float, rows: Rows, settings: Settings
+        cls,
+        kernel: Kernel,
+        noise: float,
+        rows: Rows,
+        settings: Settings,
+        inflation: float = 1.0,
     ) -> "SmoothedRows":
         """Fit the location, with noise that does not vary."""
-        features = FeatureMap(()) if scores is None else FeatureMap.of(rows.X, scores=scores)
-        X = features(rows.X) if features.features else rows.X.copy()  # not the array of the user
+        X = rows.X.copy()  # not the array of the user
         location, held_out, variance = Location.fit(kernel, noise, X, rows, settings)
         residual = (rows.Y[:, 0] - held_out) / np.sqrt(variance)
         table = RowTable(
@@ -324,7 +339,7 @@ class SmoothedRows:
             settings.effort.alike_rows,
         )
         squares = np.minimum(residual**2, _LARGEST_SQUARE)
-        return cls(features, kernel, location, table, squares, n_jobs=settings.n_jobs)
+        return cls(kernel, location, table, squares, n_jobs=settings.n_jobs, inflation=inflation)
 
     @property
     def n_inputs(self) -> int | None:
@@ -413,13 +428,12 @@ class SmoothedRows:
     def predict(self, queries: Queries) -> dict[str, Batch]:
         """Return the distributions at points, by name."""
         assert isinstance(queries, np.ndarray), "uncertain inputs are asked at points"
-        return self._distributions(self.likeness(queries))
+        return self._distributions(self.likeness(queries), np.sqrt(self.inflation))
 
     def likeness(self, queries: NDArray) -> Likeness:
         """Return the rows that are like queries, with location and scale of these."""
-        X = self.features(queries)
-        location, variance = self.location(X)
-        coordinates, scale = metric_coordinates(self.kernel, X), np.sqrt(variance)
+        location, variance = self.location(queries)
+        coordinates, scale = metric_coordinates(self.kernel, queries), np.sqrt(variance)
         likeness = self.table.likeness(coordinates, location, scale, self.n_jobs)
         if self.spread is None:
             return likeness
@@ -439,8 +453,8 @@ class SmoothedRows:
         """Return itself: predictions need every row."""
         return self
 
-    def _distributions(self, likeness: Likeness) -> dict[str, Batch]:
-        location, scale = likeness.location[:, None], likeness.scale[:, None]
+    def _distributions(self, likeness: Likeness, factor: float = 1.0) -> dict[str, Batch]:
+        location, scale = likeness.location[:, None], factor * likeness.scale[:, None]
         parts: list[Batch] = []
         shares: list[float] = []
         for about, grid in (("residual", self._residual_grid), ("output", self._output_grid)):

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.components.atoms import Atoms, AtomShares
-from kcdo.components.base import ComponentParameters, points_of
+from kcdo.components.base import Component, ComponentParameters, points_of
 from kcdo.components.density import DensityOperator
 from kcdo.components.mixture import Mixture, ModelParameters
 from kcdo.components.settings import Settings
@@ -15,6 +15,7 @@ from kcdo.components.smoothed import Bandwidths, SmoothedParameters
 from kcdo.consistency import need, shape
 from kcdo.distributions import Batch, MixtureBatch, SpikesBatch, TransformedBatch
 from kcdo.inputs import GaussianInput, SampleInput
+from kcdo.kernels import FeatureMap
 from kcdo.rows import Rows
 from kcdo.systems import Queries
 from kcdo.transforms import Tabulated
@@ -24,10 +25,11 @@ _FEWEST_CONTINUOUS = 20
 
 @dataclass(frozen=True, eq=False)
 class Univariate:
-    """x ↦ Σ_a q_a(x) of atoms + (1 - Σ q_a(x)) p(T(y) | x) T'(y)."""
+    """x ↦ Σ_a q_a(x) of atoms + (1 - Σ q_a(x)) p(T(y) | φ(x)) T'(y)."""
 
-    mixture: Mixture  # of T(y)
-    transform: Tabulated
+    mixture: Mixture  # of T(y), given φ(x)
+    transform: Tabulated  # T
+    features: FeatureMap  # φ
     atoms: AtomShares | None = None
 
     def __post_init__(self) -> None:
@@ -39,6 +41,11 @@ class Univariate:
         return self.mixture.weights
 
     @property
+    def components(self) -> tuple[Component, ...]:
+        """Components of the mixture."""
+        return self.mixture.components
+
+    @property
     def primary(self) -> DensityOperator:
         """The conditional density operator: what a report describes."""
         return self.mixture.primary
@@ -46,7 +53,7 @@ class Univariate:
     @property
     def n_inputs(self) -> int | None:
         """Number of columns of the inputs."""
-        return self.mixture.n_inputs
+        return self.features.n_inputs or self.mixture.n_inputs
 
     @property
     def nbytes(self) -> int:
@@ -55,17 +62,32 @@ class Univariate:
 
     def batch(self, queries: Queries) -> Batch:
         """Return the distributions of the queries."""
-        if self.atoms is None:
-            return TransformedBatch(self.mixture.batch(queries), self.transform)
-        if isinstance(queries, GaussianInput | SampleInput):
+        if isinstance(queries, SampleInput) and self.atoms is None:
+            mapped = queries.replace(self.features(queries.points))
+            return TransformedBatch(self.mixture.batch(mapped), self.transform)
+        if isinstance(queries, GaussianInput | SampleInput) and not self._keeps(queries):
             points, weights = points_of(queries)
             return MixtureBatch([self._at_points(each) for each in points], weights)
         return self._at_points(queries)
 
-    def _at_points(self, X: NDArray) -> Batch:
-        assert self.atoms is not None
-        continuous = TransformedBatch(self.mixture.batch(X), self.transform)
-        return beside_atoms(continuous, self.atoms, self.atoms.predict(X))
+    def _keeps(self, queries: Queries) -> bool:
+        """Whether the mixture answers uncertain queries as they are."""
+        return self.atoms is None and not self.features.features
+
+    def _at_points(self, queries: Queries) -> Batch:
+        seen = self.features(queries) if isinstance(queries, np.ndarray) else queries
+        continuous = TransformedBatch(self.mixture.batch(seen), self.transform)
+        if self.atoms is None:
+            return continuous
+        assert isinstance(seen, np.ndarray)
+        return beside_atoms(continuous, self.atoms, self.atoms.predict(seen, continuous))
+
+    def marginal_batch(self) -> Batch:
+        """Return the distribution of the output in the training rows, as that of one query."""
+        continuous = TransformedBatch(self.mixture.primary.marginal_batch(), self.transform)
+        if self.atoms is None:
+            return continuous
+        return beside_atoms(continuous, self.atoms, self.atoms.prior[None, :-1])
 
     def without_training(self) -> "Univariate":
         """Return what predictions need, without what only held-out ones do."""
@@ -98,6 +120,7 @@ def beside_atoms(continuous: Batch, atoms: AtomShares, probabilities: Array) -> 
     spikes = SpikesBatch(
         atoms.atoms.places, atoms.atoms.width, probabilities / np.maximum(total, 1e-300)
     )
+    total = np.minimum(total, 1.0)  # but for rounding
     return MixtureBatch([continuous, spikes], np.hstack([1.0 - total, total]))
 
 
@@ -109,14 +132,17 @@ class AtomParameters:
     located: SmoothedParameters
     bandwidths: tuple[Bandwidths, ...]
     shares: Array
+    of_intervals: float = 0.0
 
     def __post_init__(self) -> None:
         shape(self.shares, len(self.bandwidths))
 
     def fit(self, y: Array, rows: Rows, settings: Settings) -> AtomShares:
         """Return the probabilities by outputs y (N,) and rows of mapped outputs."""
-        located = self.located.located(rows, settings)
-        return AtomShares(self.atoms, located, self.atoms.labels(y), self.bandwidths, self.shares)
+        located, labels = self.located.located(rows, settings), self.atoms.labels(y)
+        return AtomShares(
+            self.atoms, located, labels, self.bandwidths, self.shares, self.of_intervals
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +151,12 @@ class UnivariateParameters:
 
     mixture: ModelParameters
     transform: Tabulated
+    features: FeatureMap
     atoms: AtomParameters | None = None
+    gap: float = 0.0  # between outputs that are rounded
+
+    def __post_init__(self) -> None:
+        need(0 <= self.gap < np.inf, "a gap that is negative")
 
     @property
     def weights(self) -> dict[str, float]:
@@ -140,12 +171,26 @@ class UnivariateParameters:
     def fit(self, rows: Rows, settings: Settings) -> Univariate:
         """Return the model of these rows; nothing is chosen."""
         rows = rows.of_effective_weight()
-        mapped = rows.with_outputs(self.transform.forward(rows.Y))
-        if self.atoms is None:
-            return Univariate(self.mixture.fit(mapped, settings), self.transform)
-        shares = self.atoms.fit(rows.Y[:, 0], mapped, settings)
-        continuous = mapped.take(continuous_rows(shares.atoms, shares.labels))
-        return Univariate(self.mixture.fit(continuous, settings), self.transform, shares)
+        places = None if self.atoms is None else self.atoms.atoms
+        Y = unrounded(rows.Y, self.gap, places, settings.seed)
+        mapped = Rows(self.features(rows.X), self.transform.forward(Y), rows.weights)
+        shares = None
+        if self.atoms is not None:
+            shares = self.atoms.fit(rows.Y[:, 0], mapped, settings)
+            mapped = mapped.take(continuous_rows(shares.atoms, shares.labels))
+        fitted = self.mixture.fit(mapped, settings)
+        return Univariate(fitted, self.transform, self.features, shares)
+
+
+def unrounded(Y: Array, gap: float, atoms: Atoms | None, seed: int) -> Array:
+    """Return outputs with their rounding undone at random, but for atoms among other values.
+
+    Equal outputs of different rows would otherwise reward bumps that are too narrow.
+    """
+    noise = np.random.default_rng(seed).uniform(-0.5, 0.5, Y.shape)
+    if atoms is not None and not atoms.every_value:
+        noise[atoms.labels(Y[:, 0]) < len(atoms.places)] = 0.0
+    return Y + gap * noise
 
 
 def continuous_rows(atoms: Atoms, labels: NDArray[np.integer]) -> NDArray[np.integer]:

@@ -53,6 +53,11 @@ class AffineBatch(Batch):
             np.concatenate([b.scale for b in every]),
         )
 
+    def moment_points(self) -> tuple[Array, Array] | None:
+        """Points of the inner distributions, mapped."""
+        inner = self.inner.moment_points()
+        return None if inner is None else (self.shift + self.scale * inner[0], inner[1])
+
     def marginal(self, dims: Sequence[int]) -> "AffineBatch":
         """Return the distributions of some outputs."""
         columns = list(dims)

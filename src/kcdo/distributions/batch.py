@@ -12,7 +12,7 @@ from scipy.stats import qmc
 from kcdo.arrays import Array
 from kcdo.distributions import events, lines
 from kcdo.distributions.climbing import climb
-from kcdo.distributions.integration import NO_CUTS, between, split_for, with_edges
+from kcdo.distributions.integration import NO_CUTS, between, densely_at_ends, split_for, with_edges
 from kcdo.distributions.layouts import RegionShape
 from kcdo.distributions.lines import Line, Modes
 
@@ -83,6 +83,18 @@ class Batch(ABC):
     @abstractmethod
     def support(self) -> Array:
         """Least and greatest place of positive density in each marginal, (Q, 2, d)."""
+
+    def atoms(self) -> tuple[Array, Array] | None:
+        """For d = 1, values (A,) that have a probability of their own, and it (Q, A); or None."""
+        return None
+
+    def moment_points(self) -> tuple[Array, Array] | None:
+        """For d = 1, points and masses (Q, K) that give means of nearly linear functions; or None.
+
+        The error for a function with second derivative g'' is of fourth order in the distance of
+        the points where g'' is smooth.
+        """
+        return None
 
     @abstractmethod
     def knots(self) -> Array:
@@ -165,7 +177,7 @@ class Batch(ABC):
         def of_block(batch: Batch, _: slice) -> Array:
             if batch.dim > 1:
                 return -batch.logpdf_each(batch._draws(_DRAWS)).mean(axis=1)
-            points, weights = between(batch.pieces())
+            points, weights = densely_at_ends(batch.pieces())
             p = batch.pdf_each(points[:, :, None])
             return -np.einsum("qk,qk,qk->q", weights, p, log(np.where(p > 0, p, 1.0)))
 

@@ -114,6 +114,30 @@ class ConditionalDistribution(LazyBatches, ScipyNames):
         parts = self._each(lambda batch, _: batch.peaks(least))
         return [found for part in parts for found in part]
 
+    def atoms(self) -> tuple[Array, Array]:
+        """Values of one output that have a probability of their own: places (A,) and it (Q, A).
+
+        A cap, zeros, or all values of an output that takes few. Each is held as a narrow uniform
+        density about its place, so that density, distribution function and draws agree.
+
+        Examples
+        --------
+        >>> import numpy as np, kcdo
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(size=(200, 1))
+        >>> y = np.minimum(X[:, 0] + rng.uniform(size=200), 1.0)  # capped at 1
+        >>> dist = kcdo.ConditionalDensityOperator().fit(X, y).conditional([[0.3], [0.9]])
+        >>> places, probabilities = dist.atoms()
+        >>> places, bool(probabilities[0, 0] < 0.5 < probabilities[1, 0])  # truth: 0.3 and 0.9
+        (array([1.]), True)
+        """
+        self._need_one_output("atoms")
+        parts = self._each(lambda batch, _: batch.atoms())
+        there = [part for part in parts if part is not None]
+        if not there:
+            return np.empty(0), np.empty((len(self), 0))
+        return there[0][0], np.concatenate([part[1] for part in there])
+
     def support(self) -> Array:
         """Least and greatest y of positive density, (Q, 2); of each output (Q, 2, d).
 

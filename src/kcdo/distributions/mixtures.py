@@ -101,6 +101,18 @@ class MixtureBatch(Batch):
             cov += w[:, None, None] * (c + gap[:, :, None] * gap[:, None, :])
         return np.asarray(mean), cov
 
+    def atoms(self) -> tuple[Array, Array] | None:
+        """Those of all parts, which share their places, times the weights."""
+        found = [(part.atoms(), w) for part, w in zip(self.parts, self.weights.T, strict=True)]
+        there = [(atoms, w[:, None]) for atoms, w in found if atoms is not None]
+        if not there:
+            return None
+        places = np.unique(np.concatenate([atoms[0] for atoms, _ in there]))
+        total = np.zeros((len(self), len(places)))
+        for atoms, w in there:
+            total[:, np.searchsorted(places, atoms[0])] += w * atoms[1]
+        return places, total
+
     def quantile(self, levels: Array) -> Array:
         """Quantiles of each marginal: roots between the least and the largest of the parts."""
         out = np.empty((len(self), len(levels), self.dim))

@@ -53,6 +53,10 @@ class SpikesBatch(Batch):
         """Return the distributions of the one output."""
         return self
 
+    def atoms(self) -> tuple[Array, Array]:
+        """Places and probabilities."""
+        return self.places, self.probabilities
+
     def pdf_each(self, points: Array) -> Array:
         """Density of each distribution at its own points."""
         y = points[:, :, 0]

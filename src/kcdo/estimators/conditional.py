@@ -73,6 +73,7 @@ from kcdo.fitting import (
     stream,
     warn_outside,
 )
+from kcdo.fitting.stages import SHARES
 from kcdo.frames import Labels
 from kcdo.kernels import Kernel
 from kcdo.linalg import Filter
@@ -102,6 +103,7 @@ from kcdo.validation import check_outputs, warn_few_values
 SELECTIONS = ("auto", *RULES)
 EFFORT = Effort()  # of every fit
 _SAMPLE_ROWS = 2000  # inputs that a streamed fit shows of its rows
+_IMPORTANCE_ROWS = 64  # enough for the two digits of a report
 
 
 class ConditionalDensityOperator(ConditionalEstimator):
@@ -145,11 +147,9 @@ class ConditionalDensityOperator(ConditionalEstimator):
         Seed of the subsamples that the choices use for large N.
     verbose : bool
         Show the progress of long fits on standard error.
-    output_transform : {None, "auto"}
-        With "auto", ``selection="auto"`` sees one output through the transform that held-out rows
-        prefer (straight, or normal scores), sets values that come again and again apart as atoms,
-        and mixes in rows smoothed in a metric that is learnt among all rows. Better on skewed,
-        capped and discrete outputs, and about twice the time.
+    output_transform : {"auto", None}
+        How ``selection="auto"`` sees one output: through the map that held-out rows prefer,
+        straight or to normal scores, or always straight (None).
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         n_jobs: int | None = None,
         random_state: int = 0,
         verbose: bool | int = False,
-        output_transform: str | None = None,
+        output_transform: str | None = "auto",
     ) -> None:
         self.kernel_x = kernel_x
         self.kernel_y = kernel_y
@@ -252,6 +252,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             chunk = self._encode_more(X, y, sample_weight)
             plan, before = self._plan, self.sums_
             warn_outside(plan.output.measure, chunk[1])
+            plan.warn_far(chunk[0])
         else:
             if hasattr(self, "_operator"):
                 warnings.warn(
@@ -298,8 +299,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
         """
         check_is_fitted(self)
         started = time.perf_counter()
-        rows = Rows(*self._encode_more(X, y, sample_weight))
-        solver = self._choose_solver(rows.X, rows.weights)[1]
+        rows = Rows(*self._encode_more(X, y, sample_weight)).in_order()
+        solver = self._choose_solver(rows.X, rows.weights)
         parameters = self._chosen_parameters()
         model = parameters.fit(rows, self._spec(solver).settings)
         training = model.primary.training
@@ -331,7 +332,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         It is what a model that ignores the inputs predicts, with the output side of this one.
         """
         check_is_fitted(self)
-        dist = unconditional(self._operator.primary, flat=self._flat, transform=self._transform)
+        dist = unconditional(self._operator, flat=self._flat, transform=self._transform)
         return dist.labelled(Labels(self._encoder.library, outputs=self.target_names_))
 
     def _given(self, queries: Queries) -> ConditionalDistribution:
@@ -391,16 +392,17 @@ class ConditionalDensityOperator(ConditionalEstimator):
                 raise
             return
         rows = Rows(*self._encode(X, y, sample_weight))
-        groups, solver = self._choose_solver(rows.X, rows.weights)
+        solver = self._choose_solver(rows.X, rows.weights)
         if self.selection == "auto":
-            self._fit_automatic(rows, solver, started)
+            self._fit_automatic(rows.in_order(), solver, started)
         elif isinstance(solver, Nystrom):
             self._stream_options()  # or an error says why not
             data = rows.X, rows.Y, rows.weights
             pilot = Pilot.of_arrays(data, pilot_size(solver, len(rows)), self._seed())
             self._stream(pilot, iter([data]), solver, started)
         else:
-            groups = groups or Groups.of(rows.X, rows.weights)
+            rows = rows.in_order()
+            groups = Groups.of(rows.X, rows.weights)
             system, output = RULES[self.selection](self._spec(solver), groups, rows.Y)
             operator = DensityOperator.solved(system, output, rows.Y, self.positivity)
             self._finish(system, operator, len(rows), started)
@@ -423,7 +425,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         """Return how much each column of the training rows matters."""
         if inputs.dtype == object:  # anything that a kernel compares: no columns to shuffle
             return np.ones(1)
-        return shuffled_importances(self._given, inputs)
+        return shuffled_importances(self._given, inputs, _IMPORTANCE_ROWS)
 
     def _fit_chunks(self, engine: Engine, started: float) -> None:
         """Fit to chunks wherever they are: look at all, draw a sample, plan, add up, solve."""
@@ -529,20 +531,17 @@ class ConditionalDensityOperator(ConditionalEstimator):
                 'selection="heuristic", or by partial_fit.'
             )
 
-    def _choose_solver(self, inputs: NDArray, weights: Array) -> tuple[Groups | None, Solver]:
-        """Return the solver, and the groups of equal inputs where they had to be found for it."""
+    def _choose_solver(self, inputs: NDArray, weights: Array) -> Solver:
         if self.solver != "auto":
-            return None, self.solver
+            return self.solver
         if self.selection == "paper":
-            return None, Exact()
+            return Exact()
         ridge = None
         kernel_is_open = self.kernel_x is None or isinstance(self.kernel_x, str)
         if self.selection == "heuristic" and self.alpha is None and kernel_is_open:
             ridge = ridge_value(None, DEFAULT_ALPHA, effective_size(weights), 0)
-        if may_repeat(inputs, self._seed()):
-            groups = Groups.of(inputs, weights)
-            return groups, choose_solver(len(groups.points), ridge)
-        return None, choose_solver(len(inputs), ridge)
+        repeats = may_repeat(inputs, self._seed())
+        return choose_solver(len(Groups.of(inputs).points) if repeats else len(inputs), ridge)
 
     def _spec(self, solver: Solver) -> ModelSpec:
         return ModelSpec(
@@ -554,7 +553,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             self.filter,
             self.combination or Combination(),
             Settings(solver, self.positivity, self.n_jobs, self._seed(), EFFORT),
-            Progress(self.verbose),
+            Progress(self.verbose, SHARES),
             transforms=self.output_transform == "auto",
         )
 

@@ -10,7 +10,7 @@ from kcdo.components import (
     Component,
     ComponentParameters,
     DensityOperator,
-    LocationScaleParameters,
+    Gate,
     MarginalTailParameters,
     Mixture,
     ModelParameters,
@@ -25,18 +25,20 @@ from kcdo.fitting.densities import choose_nearest, choose_plain, plain_component
 from kcdo.fitting.location import choose_location_scale, rival_densities
 from kcdo.fitting.means import MeanChoice, mean_choices, residual_sds
 from kcdo.fitting.output_side import check_output
-from kcdo.fitting.problem import ChosenComponent, Metric, Problem, ValidationRows
+from kcdo.fitting.problem import ChosenComponent, Problem, ValidationRows
 from kcdo.fitting.rules import heuristic
 from kcdo.fitting.smoothed import choose_smoothed
 from kcdo.fitting.spec import ModelSpec
 from kcdo.fitting.univariate import InnerFit, fit_univariate
-from kcdo.fitting.weights import combined_weights
-from kcdo.kernels import has_metric, weighted_mean_sd
+from kcdo.fitting.weights import choose_gate, combined_weights
+from kcdo.kernels import weighted_mean_sd
 from kcdo.parallel import blas_limit, ordered_map
 from kcdo.rows import Rows, fold_numbers
 from kcdo.systems import Exact, Groups, Nystrom, System
 
 Batches = dict[str, Batch]
+
+_TAIL_ROWS = 8.0  # that a tail about the mean counts as, beside a handful of rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +68,8 @@ def automatic_fit(spec: ModelSpec, rows: Rows) -> AutomaticFit:
     if not problem.learns:
         return AutomaticFit(*_fit_heuristic(problem))
     problem = replace(problem, rows=rows.of_effective_weight())
-    if problem.may_transform:
-        return AutomaticFit(*fit_univariate(problem, _fit_mixture, _fit_heuristic))
+    if problem.univariate:
+        return AutomaticFit(*fit_univariate(problem, _fit_mixture))
     return AutomaticFit(*_fit_mixture(problem))
 
 
@@ -80,15 +82,15 @@ def _fit_mixture(problem: Problem) -> InnerFit:
     with stage("conditional mean"):
         means = mean_choices(problem)
     with stage("location and scale"):
-        located = _located(problem, means)
+        located = _located(problem, means[-1:] if problem.metrics else means)
     with stage("plain density"):
         rival = _rival(problem, located)
-        plain = choose_plain(problem, means, residual_sds(means[0], problem), rival)
+        starts = means[:1] if problem.metrics else means
+        plain = choose_plain(problem, starts, residual_sds(means[0], problem), rival)
     chosen = [plain_component(plain), *located]
-    metrics = _metrics(problem, means, located) if problem.may_smooth else []
-    if metrics and wants("smoothed"):
+    if problem.metrics and wants("smoothed"):
         with stage("smoothed rows"):
-            chosen.append(choose_smoothed(rows, metrics, settings))
+            chosen.append(choose_smoothed(rows, problem.metrics[0], settings))
     chosen += _marginal_tail(problem, located)
     with stage("weights"):
         judged = problem.judged_rows(effort.weighed_rows)
@@ -108,19 +110,11 @@ def _fit_mixture(problem: Problem) -> InnerFit:
             "Combination: all weight is on the nearest rows, which are a component for more than "
             f"{effort.weighed_rows} rows on Nyström centres, with kernels of scaled columns."
         )
-    return _fitted(chosen, weights)
-
-
-def _metrics(
-    problem: Problem, means: list[MeanChoice], located: list[ChosenComponent]
-) -> list[Metric]:
-    """Return metrics to smooth by: that of the location, and one learnt among all rows."""
-    kernel, noise = means[0].kernel, means[0].noise
-    for each in located:
-        if isinstance(each.parameters, LocationScaleParameters):
-            kernel, noise = each.parameters.location.kernel, each.parameters.location.noise
-    found = [Metric(None, kernel, noise)] if has_metric(kernel, problem.rows.X) else []
-    return found if problem.metric is None else [*found, problem.metric]
+    gate = None
+    if problem.metrics and not problem.spec.combination.fixed:
+        kernel, judged_rows = problem.metrics[0].kernel, rows.take(judged)
+        gate = choose_gate(held_out, weights, judged_rows, kernel, effort.fewest_gated)
+    return _fitted(chosen, weights, gate)
 
 
 def pilot_spec(spec: ModelSpec, rows: Rows) -> ModelSpec:
@@ -155,7 +149,7 @@ def _fit_heuristic(problem: Problem) -> InnerFit:
     weights, tail = {"plain": 1.0}, MarginalTailParameters()
     _, spread = weighted_mean_sd(rows.Y, rows.weights)
     if spec.combination.wants("marginal_tail") and np.all(spread > 0):
-        share = 1.0 / (len(rows) + 1.0)
+        share = _TAIL_ROWS / (len(rows) + _TAIL_ROWS)
         weights = {"plain": 1.0 - share, "marginal_tail": share}
         components = [*components, tail.fit(rows, settings)]
         parameters = [*parameters, tail]
@@ -256,7 +250,9 @@ def _beside(
     return ValidationRows(judged[some], beside)
 
 
-def _fitted(chosen: list[ChosenComponent], weights: dict[str, float]) -> InnerFit:
-    model = Mixture(tuple(each.component for each in chosen), weights)
-    parameters = ModelParameters(tuple(each.parameters for each in chosen), weights)
+def _fitted(
+    chosen: list[ChosenComponent], weights: dict[str, float], gate: Gate | None
+) -> InnerFit:
+    model = Mixture(tuple(each.component for each in chosen), weights, gate)
+    parameters = ModelParameters(tuple(each.parameters for each in chosen), weights, gate)
     return model, parameters, chosen[0].loss

@@ -10,19 +10,16 @@ Every row is held out, and the cost does not depend on the number of rows but fo
 neighbours: one principle from 20 rows to 10⁷.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.components import Settings
-from kcdo.fitting.search import minimise
-from kcdo.kernels import FreeScales, Kernel, Radial, metric_coordinates, with_median_scales
+from kcdo.kernels import FreeScales, Radial
 from kcdo.parallel import ordered_map
-from kcdo.rows import sampled
 from kcdo.systems import Finder
 
 _LEAST_VARIANCE = 1e-12
@@ -67,19 +64,12 @@ class LocalLoss:
         Centred targets; their losses are averaged, each with an amplitude of its own.
     neighbourhoods : Neighbourhoods
         Judged rows and their near rows.
-    middle : (S,)
-        Log scales at which a column begins to count.
-    price : float
-        Of log(1 + (middle / s)²) for each scale s, in nats for all judged rows: few rows with many
-        columns would fit chance.
     """
 
     scales: FreeScales
     X: Array
     targets: Array
     neighbourhoods: Neighbourhoods
-    middle: Array
-    price: float = 2.0
     n_jobs: int | None = None
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
@@ -103,11 +93,7 @@ class LocalLoss:
             range(len(solved)),
             self.n_jobs,
         )
-        gradient = sum(pulled, np.zeros(len(theta)))
-        # each column that counts costs: half-Cauchy about no effect, so that long scales are free
-        ratio = np.exp(2.0 * (self.middle - log_scales))
-        gradient[:-1] -= 2.0 * self.price / n * ratio / (1.0 + ratio)
-        return value + self.price / n * float(np.sum(np.log1p(ratio))), gradient
+        return value, sum(pulled, np.zeros(len(theta)))
 
     @cached_property
     def _blocks(self) -> list["_Block"]:
@@ -193,81 +179,3 @@ def _gram_of(
         return values[:, 0], lambda W: pullback(W[:, None])
 
     return any_kernel
-
-
-@dataclass(frozen=True, eq=False)
-class LocalChoice:
-    """Scales and noise that local learning found, and their loss in nats per row."""
-
-    template: Kernel
-    log_scales: Array
-    noise: float
-    loss: float
-
-    def kernel(self, p: int) -> Kernel:
-        """Return the kernel with its scales."""
-        return FreeScales(self.template, p).kernel(self.log_scales)
-
-
-@dataclass(frozen=True, eq=False)
-class LocalLearning:
-    """The search for scales and noise by local learning, on inputs that are about standardised.
-
-    Parameters
-    ----------
-    X, targets : (N, p), (N, T)
-        All rows; the targets are centred and of unit variance.
-    rows : array of int
-        Those that are judged.
-    neighbours : int
-        Near rows of each.
-    """
-
-    X: Array
-    targets: Array
-    rows: NDArray[np.integer]
-    neighbours: int
-    n_jobs: int | None = None
-
-    @classmethod
-    def of(
-        cls, X: Array, targets: Array, judged: int, neighbours: int, settings: Settings
-    ) -> "LocalLearning":
-        """Judge so many rows at random."""
-        rows = sampled(len(X), judged, settings.seed)
-        return cls(X, targets, rows, neighbours, settings.n_jobs)
-
-    def start(self, template: Kernel) -> Array:
-        """Return where a search begins: one scale for all columns, or medians; a little noise."""
-        p = self.X.shape[1]
-        scales = FreeScales(template, p)
-        if isinstance(template, Radial):
-            first = np.full(len(scales), 0.5 * np.log(p) + 0.7)
-        else:
-            first = scales.log_scales_of(with_median_scales(template, self.X))
-        return np.append(first, np.log(0.1))
-
-    def search(
-        self, template: Kernel, start: Array, steps: Sequence[int], tolerance: float = 0.0
-    ) -> LocalChoice:
-        """Return what so many steps find; neighbours are found again before each number."""
-        theta, loss = start, np.inf
-        middle = self.start(template)[:-1]
-        bounds = [(m - 6.0, m + 7.0) for m in middle] + [LOG_NOISE_RANGE]
-        for count in steps:
-            objective = self._objective(template, theta)
-            theta, loss = minimise(objective, theta, bounds, count, tolerance)
-        return LocalChoice(template, theta[:-1], float(np.exp(theta[-1])), loss)
-
-    def loss(self, choice: LocalChoice) -> float:
-        """Return the loss of a choice that other rows made."""
-        theta = np.append(choice.log_scales, np.log(choice.noise))
-        return replace(self._objective(choice.template, theta), price=0.0)(theta)[0]
-
-    def _objective(self, template: Kernel, theta: Array) -> LocalLoss:
-        scales = FreeScales(template, self.X.shape[1])
-        coordinates = metric_coordinates(scales.kernel(theta[:-1]), self.X)
-        k = min(self.neighbours, len(self.X) - 1)
-        hoods = Neighbourhoods.of(coordinates, self.rows, k, self.n_jobs)
-        middle = self.start(template)[:-1]
-        return LocalLoss(scales, self.X, self.targets, hoods, middle, n_jobs=self.n_jobs)

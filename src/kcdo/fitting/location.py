@@ -104,7 +104,7 @@ def _location_parameters(problem: Problem, best: MeanChoice) -> tuple[LocationPa
     if few_inputs and problem.may_have_nugget(rows):  # the spread must know the same inputs
         search_nugget(judge, *lowest.best()[:2], lowest.loss)
     kernel, noise, system = lowest.best()
-    parameters = LocationParameters(kernel, noise)
+    parameters = LocationParameters(kernel, noise, inflation=best.inflation)
     return _with_varying_noise(problem, parameters, best, system), system
 
 
@@ -143,7 +143,9 @@ def _chosen_residual(problem: Problem, best: MeanChoice, residuals: Residuals) -
     """Choose the density of the residuals, which varies slowly with x."""
     rows = problem.rows.with_outputs(residuals.clipped)
     kernels = [(best.template, best.kernel)]
-    if len(FreeScales(best.template, rows.X.shape[-1])):
+    if problem.few_per_column:
+        kernels = [(best.kernel, best.kernel)]
+    elif len(FreeScales(best.template, rows.X.shape[-1])):
         kernels = [
             (template, _wide(problem, template)) for template in problem.variants(best.template)
         ]

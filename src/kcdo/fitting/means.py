@@ -30,6 +30,7 @@ class MeanChoice:
     noise: float
     loss: float
     theta: Array = field(repr=False, compare=False)  # their logarithms
+    inflation: float = 1.0  # of squared errors of new rows
 
 
 def mean_choices(problem: Problem) -> list[MeanChoice]:
@@ -38,6 +39,13 @@ def mean_choices(problem: Problem) -> list[MeanChoice]:
     Where inputs have long tails, those of kernels that draw them in, or not, whichever are
     likelier; the same family of the others comes last.
     """
+    if problem.metrics:
+        return [
+            MeanChoice(
+                each.template, each.kernel, each.noise, each.loss, np.zeros(0), each.inflation
+            )
+            for each in problem.metrics
+        ]
     found = [
         search_mean(
             each,

@@ -17,6 +17,7 @@ from kcdo.parallel import ordered_map
 from kcdo.systems import Groups
 
 _CACHED_VALUES = 200_000
+_LEAST_AMPLITUDE = 1e-300
 _JITTER = 1e-10
 _REFUSED = 1e6  # the loss where the system cannot be factored: the line search turns back
 
@@ -192,3 +193,100 @@ class MarginalLikelihood:
         noise_slope -= 0.5 * float(np.sum(within / variance)) / noise
         gradient = np.append(gram_pullback(system), noise_slope)
         return float(value) / (total * d), gradient / (total * d)
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionLoss:
+    """The mean of two losses of a Gaussian process, of (log scales, log noise ratio η).
+
+    One is -mean log p(y_i | the other rows), which finds what foretells rows best however wrong the
+    model is, but of few rows per column fits their chance. The other is -log p(Y | X) / N, the
+    marginal likelihood, which believes the model and is steadier. The amplitude s² of each output
+    is at its best value in either. Rows of equal input go together: with P = (K + η/n)⁻¹ of group
+    means ȳ, the mean of group g without itself is off by e_g = (Pȳ)_g / P_gg, and a row of it has
+    the variance v_g = 1/P_gg + η (1 - 1/n_g).
+
+    Parameters
+    ----------
+    scales : FreeScales
+        Open scales of the kernel.
+    groups : Groups
+        Inputs with weights.
+    Y : (N, d)
+        Centred outputs.
+    """
+
+    scales: FreeScales
+    groups: Groups
+    Y: Array
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """Return the loss and its gradient."""
+        g, noise = self.groups, float(np.exp(theta[-1]))
+        matrix, gram_pullback = self.scales.gram(theta[:-1], g.points)
+        ridge = noise / g.totals
+        np.einsum("ii->i", matrix)[:] += ridge + _JITTER
+        try:
+            inverse, log_det = symmetric_inverse(matrix)
+        except NotPositiveDefiniteError:
+            return _REFUSED, np.zeros(len(theta))
+        solved = inverse @ self._of_groups[0]
+        value, slope, noise_slope = self._left_out(inverse, solved, noise)
+        other, other_slope, other_noise = self._likelihood(inverse, log_det, solved, noise)
+        slope += other_slope
+        noise_slope += other_noise + float(slope.diagonal() @ ridge)
+        gradient = np.append(gram_pullback(slope), noise_slope)
+        return 0.5 * (value + other), 0.5 * gradient
+
+    def _left_out(self, inverse: Array, solved: Array, noise: float) -> tuple[float, Array, float]:
+        """Return the leave-one-out loss, its slope in K, and in log η apart from that."""
+        diagonal = inverse.diagonal()[:, None].copy()
+        errors = solved / diagonal
+        own = noise * (1.0 - 1.0 / self.groups.totals)[:, None]
+        value, e_slope, v_slope = self._scored(errors, 1.0 / diagonal + own)
+        # dP = -P dK P, and e = Pȳ/P_gg
+        p_slope = -np.sum(e_slope * errors, axis=1, keepdims=True) / diagonal
+        p_slope -= v_slope / diagonal**2
+        left = inverse @ (e_slope / diagonal)
+        slope = (inverse * -p_slope[:, 0]) @ inverse
+        slope -= 0.5 * (left @ solved.T + solved @ left.T)
+        return value, slope, float(np.sum(v_slope * own))
+
+    def _scored(self, errors: Array, variance: Array) -> tuple[float, Array, Array]:
+        """Return the score, and its slopes in errors (G, d) and variances (G, 1)."""
+        n = self.groups.totals[:, None]
+        total, d = float(n.sum()), errors.shape[1]
+        squares = n * errors**2 + self._of_groups[1]
+        amplitude = np.maximum(np.sum(squares / variance, axis=0) / total, _LEAST_AMPLITUDE)
+        value = 0.5 * np.mean(np.log(amplitude)) + 0.5 * float(np.sum(n * np.log(variance))) / total
+        e_slope = n * errors / (variance * amplitude * (total * d))
+        v_slope = 0.5 * n / (variance * total)
+        v_slope -= (
+            0.5 * np.sum(squares / amplitude, axis=1, keepdims=True) / (variance**2 * total * d)
+        )
+        return float(value), e_slope, v_slope
+
+    def _likelihood(
+        self, inverse: Array, log_det: float, solved: Array, noise: float
+    ) -> tuple[float, Array, float]:
+        """Return the marginal likelihood, its slope in K, and in log η apart from that."""
+        means, within = self._of_groups
+        total, d = float(self.groups.totals.sum()), solved.shape[1]
+        rest = within.sum(axis=0) / noise
+        amplitude = np.maximum(np.sum(means * solved, axis=0) + rest, _LEAST_AMPLITUDE) / total
+        extra = total - len(means)
+        value = 0.5 * np.mean(np.log(amplitude)) + 0.5 * (log_det + extra * np.log(noise)) / total
+        slope = (0.5 / total) * (inverse - (solved / (amplitude * d)) @ solved.T)
+        noise_slope = 0.5 * (extra - float(np.mean(rest / amplitude))) / total
+        return float(value), slope, noise_slope
+
+    @cached_property
+    def _of_groups(self) -> tuple[Array, Array]:
+        """Mean outputs of the groups, and sums of squares about them, (G, d) each."""
+        g = self.groups
+        means = g.means(self.Y)
+        squares = g.weights[:, None] * (self.Y - means[g.member_of]) ** 2
+        within = np.stack(
+            [np.bincount(g.member_of, column, len(means)) for column in squares.T], axis=1
+        )
+        return means, within

@@ -11,6 +11,7 @@ from kcdo.arrays import Array
 from kcdo.components import Combination, Component, ComponentParameters, Effort
 from kcdo.fitting.families import families
 from kcdo.fitting.losses import BalancedScore, LogScore, Loss
+from kcdo.fitting.metric import Metric
 from kcdo.fitting.spec import ModelSpec
 from kcdo.kernels import (
     Kernel,
@@ -24,6 +25,8 @@ from kcdo.kernels import (
 from kcdo.measures import UniformBox
 from kcdo.rows import Rows, sampled
 from kcdo.systems import Factorable
+
+MOST_REPEAT = 0.5  # share of rows beyond which inputs come back as a rule
 
 Unfactored = Callable[[Kernel, Rows], Factorable]
 
@@ -44,18 +47,6 @@ class ChosenComponent:
     loss: float
 
 
-@dataclass(frozen=True)
-class Metric:
-    """Features, kernel and noise of a location: its scales say which rows are near.
-
-    ``scores`` is whether inputs count by their ranks too; None: inputs as they are.
-    """
-
-    scores: bool | None
-    kernel: Kernel
-    noise: float
-
-
 @dataclass(frozen=True, eq=False)
 class Problem:
     """The rows and what the user asked for.
@@ -72,8 +63,8 @@ class Problem:
         The input kernel with long tails of inputs drawn in; the kernel itself where none are long.
     allows_nugget : bool
         Whether kernels may know inputs that come back from themselves.
-    metric : Metric, optional
-        What local learning found, where it has looked.
+    metrics : tuple of Metric
+        Kernels and noises of the conditional mean, where they have been learnt; the best first.
     """
 
     spec: ModelSpec
@@ -81,7 +72,7 @@ class Problem:
     floor: Array
     warped_kernel: Kernel
     allows_nugget: bool = True
-    metric: Metric | None = None
+    metrics: tuple[Metric, ...] = ()
 
     @classmethod
     def of(cls, spec: ModelSpec, rows: Rows, *, allows_nugget: bool = True) -> "Problem":
@@ -98,20 +89,27 @@ class Problem:
         return bool(len(self.rows) >= self.effort.fewest_rows and varies)
 
     @property
-    def may_smooth(self) -> bool:
-        """Whether rows are smoothed: if asked for, of one output, with inputs of numbers."""
-        one, numbers = self.rows.Y.shape[1] == 1, self.rows.X.dtype != object
-        return self.spec.transforms and one and numbers and self.spec.may_combine
+    def univariate(self) -> bool:
+        """Whether the model is one of one output: with a transform, atoms and smoothed rows.
 
-    @property
-    def may_transform(self) -> bool:
-        """Whether outputs may be seen through a transform, and atoms set apart.
-
-        Not if the user chose a kernel or a ridge of the output side, in units of the outputs.
+        Not if the user chose a kernel or a ridge of the output side, in units of the outputs, or
+        inputs have no metric, or come back as a rule: neighbours of a row would be its twins, which
+        say nothing about new inputs.
         """
+        if self.rows.Y.shape[1] > 1 or self.rows.X.dtype == object or not self.spec.may_combine:
+            return False
+        if self.rows.share_repeated > MOST_REPEAT:
+            return False
         open_output = self.spec.kernel_y is None and self.spec.alpha_prime is None
         kernel = with_median_scales(self.spec.kernel_x, self.rows.X[:2])
-        return self.may_smooth and open_output and has_metric(kernel, self.rows.X)
+        return open_output and has_metric(kernel, self.rows.X)
+
+    @property
+    def few_per_column(self) -> bool:
+        """Whether a search for the scales of all columns would fit chance."""
+        if not self.metrics:
+            return False
+        return len(self.rows) < self.effort.crossed_per_column * self.rows.X.shape[1]
 
     @property
     def effort(self) -> Effort:

@@ -28,7 +28,7 @@ class ModelSpec:
     combination: Combination = field(default_factory=Combination)
     settings: Settings = field(default_factory=Settings)
     progress: Progress = SILENT
-    transforms: bool = False  # whether one output may be seen through a transform, atoms apart
+    transforms: bool = True  # whether one output may be seen through normal scores
 
     @property
     def n_jobs(self) -> int | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.components import (
@@ -18,24 +19,28 @@ from kcdo.components import (
     UnivariateParameters,
     class_shares,
     continuous_rows,
+    interval_masses,
     student_tail,
+    unrounded,
 )
-from kcdo.distributions import MixtureBatch, TransformedBatch
-from kcdo.fitting.problem import Metric, Problem
+from kcdo.distributions import Batch, MixtureBatch, TransformedBatch
+from kcdo.fitting.metric import Metric, choose_metrics, feature_map, last_word, same_metric
+from kcdo.fitting.problem import Problem
 from kcdo.fitting.smoothed import (
-    best_located,
-    choose_metric,
     choose_smoothers,
     every_bandwidth,
+    located_rows,
     mixing_shares,
     smoothed_parameters,
 )
-from kcdo.kernels import Kernel
+from kcdo.fitting.spec import ModelSpec
 from kcdo.rows import Rows, sampled
 from kcdo.transforms import Tabulated, normal_scores, standardised
 
 _TRANSFORM_GAIN = 0.005  # nats per row that normal scores must gain over no transform
 _LEAST_SHARE = 2e-3
+_EXACT = 0.3  # median error, in gaps of rounding; that of the rounding itself is 0.25
+_MOST_VALUES = 200
 
 InnerFit = tuple[Mixture, ModelParameters, float | None]
 
@@ -43,71 +48,99 @@ InnerFit = tuple[Mixture, ModelParameters, float | None]
 def fit_univariate(
     problem: Problem,
     fit_mixture: Callable[[Problem], InnerFit],
-    fit_simple: Callable[[Problem], InnerFit],
 ) -> tuple[Univariate, UnivariateParameters, float | None]:
-    """Fit a mixture to one output as it is best seen, with atoms beside it.
-
-    ``fit_simple`` fits what hardly counts: the outputs between atoms where there are none so far.
-    """
+    """Fit a mixture to one output as it is best seen, with atoms beside it."""
     spec, settings, y = problem.spec, problem.spec.settings, problem.rows.Y[:, 0]
     atoms = Atoms.of(y)
-    rows = problem.rows.with_outputs(_unrounded(problem, atoms))
+    gap = float(np.sqrt(12.0) * problem.floor[0])
+    rows = problem.rows.with_outputs(unrounded(problem.rows.Y, gap, atoms, spec.seed))
     with spec.progress.stage("transform"):
-        transform, metric = choose_transform(rows, problem.spec.kernel_x, settings)
-    mapped, inner_fit = rows.with_outputs(transform.forward(rows.Y)), fit_mixture
+        features = feature_map(rows.X, spec.kernel_x)
+        seen = replace(rows, X=features(rows.X))
+        transform, metrics = choose_transform(seen, spec)
+    mapped = seen.with_outputs(transform.forward(seen.Y))
+    if atoms is None and gap > 0 and _below_rounding(mapped, transform, metrics[0], gap, settings):
+        atoms = Atoms.of_every_value(y)
+    continuous = mapped if atoms is None else mapped.take(continuous_rows(atoms, atoms.labels(y)))
+    mixture, chosen, loss = fit_mixture(_inner_problem(problem, continuous, metrics))
     shares: AtomShares | None = None
     parameters: AtomParameters | None = None
     if atoms is not None:
         with spec.progress.stage("atoms"):
-            _, located = best_located(mapped, [metric], settings)
-            shares = choose_atom_shares(atoms, y, located, settings)
+            located = located_rows(mapped, metrics[0], settings)
+            held_out = None
+            if atoms.every_value:  # a continuous distribution knows their order
+                judged = sampled(len(y), settings.effort.weighed_rows, settings.seed + 1)
+                held_out = TransformedBatch(mixture.held_out(judged), transform)
+            shares = choose_atom_shares(atoms, y, located, settings, held_out)
+            of_rows = smoothed_parameters(metrics[0], located)
             parameters = AtomParameters(
-                atoms, smoothed_parameters(metric, located), shares.bandwidths, shares.shares
+                atoms, of_rows, shares.bandwidths, shares.shares, shares.of_intervals
             )
-        mapped = mapped.take(continuous_rows(atoms, shares.labels))
-        inner_fit = fit_simple if atoms.every_value else fit_mixture
-    inner = replace(problem, rows=mapped, floor=np.zeros(1), metric=metric)
-    mixture, chosen, loss = inner_fit(inner)
-    model = Univariate(mixture, transform, shares)
-    return model, UnivariateParameters(chosen, transform, parameters), loss
+    model = Univariate(mixture, transform, features, shares)
+    return model, UnivariateParameters(chosen, transform, features, parameters, gap), loss
 
 
-def _unrounded(problem: Problem, atoms: Atoms | None) -> Array:
-    """Return outputs with the rounding undone at random, but for atoms.
+def _below_rounding(
+    rows: Rows, transform: Tabulated, metric: Metric, gap: float, settings: Settings
+) -> bool:
+    """Whether outputs are foretold more exactly than they are rounded, and take not many values.
 
-    Equal outputs of different rows would otherwise reward bumps that are too narrow.
+    Undoing the rounding at random would then be most of what is left to foretell.
     """
-    Y, gap = problem.rows.Y, np.sqrt(12.0) * problem.floor
-    if atoms is not None and atoms.every_value:
-        return Y
-    noise = np.random.default_rng(problem.spec.seed).uniform(-0.5, 0.5, Y.shape)
-    if atoms is not None:
-        noise[atoms.labels(Y[:, 0]) < len(atoms.places)] = 0.0
-    return Y + gap * noise
+    if len(np.unique(np.rint(transform.inverse(rows.Y) / gap))) > _MOST_VALUES:
+        return False
+    located = SmoothedRows.located(metric.kernel, metric.noise, rows, settings).table
+    both = (transform.inverse(each[:, None])[:, 0] for each in (located.output, located.location))
+    errors = np.abs(np.subtract(*both))
+    return float(np.median(errors)) < _EXACT * gap
 
 
-def choose_transform(rows: Rows, kernel: Kernel, settings: Settings) -> tuple[Tabulated, Metric]:
-    """Return the map of outputs through which they are foretold better, and the metric there.
+def _inner_problem(problem: Problem, mapped: Rows, metrics: list[Metric]) -> Problem:
+    """Return the fit of a mixture to mapped rows, whose metrics are learnt already."""
+    spec = problem.spec
+    if spec.kernel_x.family_open:
+        spec = replace(spec, kernel_x=metrics[0].template)
+    return replace(
+        problem,
+        spec=spec,
+        rows=mapped,
+        floor=np.zeros(1),
+        warped_kernel=spec.kernel_x,
+        metrics=tuple(metrics),
+    )
+
+
+def choose_transform(rows: Rows, spec: ModelSpec) -> tuple[Tabulated, list[Metric]]:
+    """Return the map of outputs through which they are foretold better, and metrics there.
 
     Straight, or to normal scores: judged by the held-out log score and CRPS, in units of the
     outputs, of rows that are smoothed in a metric learnt for each.
     """
-    y, weights = rows.Y[:, 0], rows.weights
-    template = None if kernel.family_open else kernel
-    found: list[tuple[float, Tabulated, Metric]] = []
-    for transform in (standardised(y, weights), normal_scores(y, weights)):
-        mapped = rows.with_outputs(transform.forward(rows.Y))
-        like = found[0][2] if found else None  # the same features and family serve both
-        metric = choose_metric(mapped, settings, template, like=like)
-        _, located = best_located(mapped, [metric], settings)
-        smoothed = choose_smoothers(located, settings)
-        found.append((_loss(smoothed, transform, rows, settings), transform, metric))
-    better = found[1][0] < found[0][0] - _TRANSFORM_GAIN
-    return found[int(better)][1:]
+    y, weights, settings = rows.Y[:, 0], rows.weights, spec.settings
+    straight, scores = standardised(y, weights), normal_scores(y, weights)
+    mapped = rows.with_outputs(straight.forward(rows.Y))
+    metrics = choose_metrics(mapped, settings, spec.kernel_x)
+    if not spec.transforms:
+        return straight, [last_word(metric, mapped, settings) for metric in metrics]
+    mapped = rows.with_outputs(scores.forward(rows.Y))
+    others = [same_metric(metrics[0], mapped, settings)]
+    losses = [
+        _loss(metric, transform, rows, settings)
+        for transform, metric in ((straight, metrics[0]), (scores, others[0]))
+    ]
+    chosen = straight
+    if losses[1] < losses[0] - _TRANSFORM_GAIN:
+        others += [same_metric(each, mapped, settings) for each in metrics[1:]]
+        chosen, metrics = scores, others
+    mapped = rows.with_outputs(chosen.forward(rows.Y))
+    return chosen, [last_word(metric, mapped, settings) for metric in metrics]
 
 
-def _loss(smoothed: SmoothedRows, transform: Tabulated, rows: Rows, settings: Settings) -> float:
+def _loss(metric: Metric, transform: Tabulated, rows: Rows, settings: Settings) -> float:
     """Return the held-out log score + log CRPS of smoothed rows, in units of the outputs."""
+    mapped = rows.with_outputs(transform.forward(rows.Y))
+    smoothed = choose_smoothers(located_rows(mapped, metric, settings), settings)
     judged = rows.sampled(settings.effort.transform_rows, settings.seed + 1)
     Y, weights = rows.Y[judged], rows.weights[judged]
     held_out = smoothed.held_out(judged)["smoothed"]
@@ -118,25 +151,50 @@ def _loss(smoothed: SmoothedRows, transform: Tabulated, rows: Rows, settings: Se
 
 
 def choose_atom_shares(
-    atoms: Atoms, y: Array, rows: SmoothedRows, settings: Settings
+    atoms: Atoms, y: Array, rows: SmoothedRows, settings: Settings, continuous: Batch | None = None
 ) -> AtomShares:
-    """Choose how rows are smoothed into probabilities of atoms, by held-out rows."""
-    labels, n_atoms = atoms.labels(y), len(atoms.places)
+    """Choose how rows are smoothed into probabilities of atoms, by held-out rows.
+
+    ``continuous`` are held-out distributions of the same rows, where intervals about atoms may have
+    a share.
+    """
+    labels, n_atoms, table = atoms.labels(y), len(atoms.places), rows.table
     judged = sampled(len(y), settings.effort.weighed_rows, settings.seed + 1)
-    likeness = rows.table.likeness_left_out(judged, rows.n_jobs)
+    likeness = table.likeness_left_out(judged, rows.n_jobs)
     bandwidths = every_bandwidth()
-    each = np.arange(len(judged))
-    table = np.stack(
-        [
-            class_shares(rows.table, likeness, b, labels, n_atoms)[each, labels[judged]]
-            for b in bandwidths
-        ],
-        axis=1,
-    )
-    prior = np.bincount(labels, rows.table.weights, n_atoms + 1)
+    prior = np.bincount(labels, table.weights, n_atoms + 1)
     few = 1.0 / (prior.sum() + 1.0)
-    table = (1.0 - few) * table + few * (prior / prior.sum())[labels[judged], None]
-    shares = mixing_shares(table, rows.table.weights[judged])
-    kept = shares >= _LEAST_SHARE
-    chosen = tuple(b for b, keep in zip(bandwidths, kept, strict=True) if keep)
-    return AtomShares(atoms, rows, labels, chosen, shares[kept] / shares[kept].sum())
+    each = few * prior / prior.sum() + (1.0 - few) * np.stack(
+        [class_shares(table, likeness, b, labels, n_atoms) for b in bandwidths]
+    )  # (B, n, A + 1)
+    own, weights = labels[judged], table.weights[judged]
+    shares = mixing_shares(each[:, np.arange(len(judged)), own].T, weights)
+    shares = np.where(shares >= _LEAST_SHARE, shares, 0.0)
+    shares /= shares.sum()
+    of_intervals = 0.0
+    if continuous is not None:
+        by_rows = np.einsum("b,bna->na", shares, each)[:, :n_atoms]
+        masses = interval_masses(atoms, continuous)
+        of_intervals = _share_of_intervals(atoms, by_rows, masses, own, weights)
+    chosen = tuple(b for b, share in zip(bandwidths, shares, strict=True) if share > 0)
+    kept = (1.0 - of_intervals) * shares[shares > 0]
+    return AtomShares(atoms, rows, labels, chosen, kept, of_intervals)
+
+
+def _share_of_intervals(
+    atoms: Atoms, by_rows: Array, masses: Array, labels: NDArray[np.integer], weights: Array
+) -> float:
+    """Return the share of the second of two kinds of probabilities (n, A) that foretells best.
+
+    By log score and CRPS alike: -mean log p + log(mean CRPS).
+    """
+    gaps = np.diff(atoms.places)
+    below = labels[:, None] <= np.arange(len(atoms.places) - 1)
+
+    def loss(share: float) -> float:
+        p = (1.0 - share) * by_rows + share * masses
+        crps = ((np.cumsum(p, axis=1)[:, :-1] - below) ** 2) @ gaps
+        logs = np.log(np.maximum(p[np.arange(len(p)), labels], 1e-12))
+        return float(np.log(np.average(crps, weights=weights)) - np.average(logs, weights=weights))
+
+    return float(min(np.linspace(0.0, 1.0, 21), key=loss))

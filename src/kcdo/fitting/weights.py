@@ -1,14 +1,22 @@
 """Weights of the components of a mixture, by held-out log score and CRPS."""
 
+from itertools import product
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from kcdo.arrays import Array
-from kcdo.components import Combination
+from kcdo.components import Combination, Gate
 from kcdo.distributions import Batch
+from kcdo.fitting.search import BestSoFar, minimise
+from kcdo.kernels import Kernel, has_metric
+from kcdo.rows import Rows
 
 _ROWS_AT_A_TIME = 128
+_GATE_NEIGHBOURS, _GATE_PRIORS = (15, 40), (5.0, 20.0, 80.0)
+_GATE_CERTAINTY = 2.0  # standard errors that weights which vary with x must gain
+_LEAST_GATE_GAIN = 0.003  # nats per row
+_STEPS = 500
 
 
 def combined_weights(
@@ -38,11 +46,45 @@ def combined_weights(
     return dict(zip(names, weights.tolist(), strict=True))
 
 
+def choose_gate(
+    held_out: dict[str, Batch],
+    weights: dict[str, float],
+    rows: Rows,
+    kernel: Kernel,
+    fewest: int,
+) -> Gate | None:
+    """Return weights that vary with x, if held-out rows gain more by them than their chance.
+
+    ``rows`` are those that were held out. Each is weighed by its neighbours, without itself.
+    """
+    names = [name for name, weight in weights.items() if weight > 0]
+    if len(names) < 2 or len(rows) < fewest or not has_metric(kernel, rows.X):
+        return None
+    table = np.column_stack([held_out[name].pdf_pairs(rows.Y) for name in names])
+    pi = np.array([weights[name] for name in names])
+    parts = np.maximum(table, 1e-300) * pi
+    responsibilities = parts / parts.sum(axis=1, keepdims=True)
+    share = rows.weights / rows.total
+    best: BestSoFar[tuple[Gate, Array]] = BestSoFar()
+    for k, prior in product(_GATE_NEIGHBOURS, _GATE_PRIORS):
+        gate = Gate(kernel, rows.X, responsibilities, pi, tuple(names), k, prior)
+        mixed = np.sum(gate.held_out() * table, axis=1)
+        gain = np.log(np.maximum(mixed, 1e-300)) - np.log(np.maximum(table @ pi, 1e-300))
+        best.offer(-float(share @ gain), (gate, gain))
+    gate, gain = best.best()
+    mean = float(share @ gain)
+    error = np.sqrt(float(share @ (gain - mean) ** 2) / len(rows))
+    return gate if mean > max(_GATE_CERTAINTY * error, _LEAST_GATE_GAIN) else None
+
+
 def _least_loss(
     table: Array, share: Array, crps: Array | None, given: Array, free: NDArray[np.bool_]
 ) -> Array:
     """Return the weights of least loss; the free ones are a softmax of the search's vector."""
     left = 1.0 - given.sum()
+    # the unit of the outputs, a constant of the loss, would end the search elsewhere
+    table = table / np.maximum(table.max(axis=1, keepdims=True), np.finfo(float).tiny)
+    crps = None if crps is None else crps / max(np.trace(crps), np.finfo(float).tiny)
 
     def weights_of(logits: Array) -> Array:
         weights = given.copy()
@@ -63,8 +105,7 @@ def _least_loss(
         return value, part * slope[free] - part * (part @ slope[free]) / max(left, 1e-300)
 
     start = np.zeros(int(free.sum()))
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(-30.0, 30.0)] * len(start))
-    return weights_of(found.x)
+    return weights_of(minimise(loss, start, [(-30.0, 30.0)] * len(start), _STEPS)[0])
 
 
 def _pairwise_crps(batches: list[Batch], y: Array, share: Array) -> Array:

@@ -45,6 +45,7 @@ class FeatureMap:
     """
 
     features: tuple[Feature, ...]
+    n_inputs: int | None = None  # p; None for any
 
     @classmethod
     def of(cls, X: NDArray, *, scores: bool) -> "FeatureMap":
@@ -52,7 +53,7 @@ class FeatureMap:
         found = [_standardised(j, X[:, j]) for j in range(X.shape[1]) if np.ptp(X[:, j]) > 0]
         if scores:
             found += [_scored(feature.column, X[:, feature.column]) for feature in found]
-        return cls(tuple(found))
+        return cls(tuple(found), X.shape[1])
 
     def __call__(self, X: NDArray) -> Array:
         """Return the features of rows."""

@@ -27,6 +27,10 @@ class Radial(NoiseKernel):
     def profile(self, squared: Array) -> tuple[Array, Array]:
         """Return k and h = -k'(r)/r as functions of r², whose memory is used."""
 
+    @abstractmethod
+    def of_squares(self, squared: Array) -> Array:
+        """Return k as a function of r², whose memory is used."""
+
     def block_with_pullback(self, A: Array, B: Array) -> Differentiable:
         """Return k(A, B) and its pullback: ∂k/∂log s_j = h(r) (Δ_j/s_j)².
 
@@ -92,9 +96,13 @@ class Gaussian(Radial):
 
     def profile(self, squared: Array) -> tuple[Array, Array]:
         """Return k and h, which is k too."""
-        squared *= -0.5
-        values = np.exp(squared, out=squared)
+        values = self.of_squares(squared)
         return values, values
+
+    def of_squares(self, squared: Array) -> Array:
+        """Return k as a function of r², whose memory is used."""
+        squared *= -0.5
+        return np.exp(squared, out=squared)
 
     def log_integral(self, d: int) -> float:
         """Return the logarithm of (2π)^(d/2)."""
@@ -189,9 +197,12 @@ class Matern(Radial):
 
     def block(self, A: Array, B: Array) -> Array:
         """Return one block of kernel values."""
-        t = scaled_squared_distances(A, B, self.scales(A.shape[1]))
-        t *= 2 * self.smoothness
-        np.sqrt(t, out=t)
+        return self.of_squares(scaled_squared_distances(A, B, self.scales(A.shape[1])))
+
+    def of_squares(self, squared: Array) -> Array:
+        """Return k as a function of r², whose memory is used."""
+        squared *= 2 * self.smoothness
+        t = np.sqrt(squared, out=squared)
         if self.smoothness == 0.5:
             np.negative(t, out=t)
             return np.exp(t, out=t)

@@ -125,6 +125,7 @@ for _name in [
     "Atoms",
     "AtomShares",
     "Univariate",
+    "Gate",
 ]:
     register(_name, getattr(components, _name))
 

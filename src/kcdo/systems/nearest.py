@@ -18,7 +18,7 @@ from kcdo.arrays import Array
 from kcdo.consistency import need, shape
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import Expectation, GaussianInput, SampleInput
-from kcdo.kernels import Kernel, after_warps, has_metric, metric_coordinates, without_warps
+from kcdo.kernels import Kernel, Radial, after_warps, has_metric, metric_coordinates, without_warps
 from kcdo.parallel import run_threaded
 from kcdo.systems.base import (
     Condensed,
@@ -82,7 +82,7 @@ class NearestRows:
 
     def __getstate__(self) -> dict[str, Any]:
         # what finds neighbours is made again when needed: it does not travel with the model
-        found_again = ("_finder", "points", "inner")
+        found_again = ("_finder", "coordinates", "points", "inner")
         return {name: value for name, value in self.__dict__.items() if name not in found_again}
 
     @property
@@ -111,7 +111,12 @@ class NearestRows:
 
     @cached_property
     def _finder(self) -> Finder:
-        return Finder(metric_coordinates(self.inner, self.points))
+        return Finder(self.coordinates)
+
+    @cached_property
+    def coordinates(self) -> Array:
+        """The rows in the metric of the kernel, (N, F)."""
+        return metric_coordinates(self.inner, self.points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,16 +250,38 @@ class NearestSystem(System):
 
     def _solved(self, queries: NDArray, places: NDArray[np.integer]) -> tuple[Array, Array]:
         """Return the weights of the given rows, (Q, k), and kᵀw: one batch of small systems."""
-        points = self.rows.points[places]
-        k = places.shape[1]
+        radial = isinstance(self.rows.inner, Radial)
+        matrix, own = (self._by_products if radial else self._by_differences)(queries, places)
+        np.einsum("qii->qi", matrix)[:] += self._ridge[places] + _JITTER
+        weights = np.linalg.solve(matrix, own[:, :, None])[:, :, 0]
+        return weights, np.einsum("qk,qk->q", own, weights)
+
+    def _by_products(self, queries: NDArray, places: NDArray[np.integer]) -> tuple[Array, Array]:
+        """Return k of all pairs of the given rows, (Q, k, k), and of rows and queries, (Q, k).
+
+        Distances come from products of coordinates about the query, which are short: no difference
+        of two large numbers.
+        """
+        kernel = self.rows.inner
+        assert isinstance(kernel, Radial)
+        gaps = self.rows.coordinates[places] - metric_coordinates(kernel, queries)[:, None]
+        squares = np.einsum("qkf,qkf->qk", gaps, gaps)
+        pairs = gaps @ gaps.transpose(0, 2, 1)
+        pairs *= -2.0
+        pairs += squares[:, :, None]
+        pairs += squares[:, None, :]
+        np.maximum(pairs, 0.0, out=pairs)
+        np.einsum("qii->qi", pairs)[:] = 0.0
+        return kernel.of_squares(pairs), kernel.of_squares(squares)
+
+    def _by_differences(self, queries: NDArray, places: NDArray[np.integer]) -> tuple[Array, Array]:
+        """Return the same for any kernel of differences."""
+        points, k = self.rows.points[places], places.shape[1]
         i, j = np.tril_indices(k, -1)
         matrix = np.empty((len(queries), k, k))
         matrix[:, i, j] = matrix[:, j, i] = self._at(points[:, i] - points[:, j])
         np.einsum("qii->qi", matrix)[:] = self._at(np.zeros((1, 1, points.shape[2])))
-        np.einsum("qii->qi", matrix)[:] += self._ridge[places] + _JITTER
-        own = self._at(points - queries[:, None])
-        weights = np.linalg.solve(matrix, own[:, :, None])[:, :, 0]
-        return weights, np.einsum("qk,qk->q", own, weights)
+        return matrix, self._at(points - queries[:, None])
 
     def _at(self, differences: Array) -> Array:
         """Return k(x, x') from x - x', (..., p) -> (...)."""

@@ -1,0 +1,350 @@
+"""The metric of the inputs: kernel family, scales and noise of a regression on features.
+
+Few rows are all left out exactly, one after the other; of many rows some are, given their
+neighbours among all rows (:mod:`kcdo.fitting.local`). Each column that counts has a price:
+scales of many columns would fit the chance of few rows. Where rows are few, folds that learn scales
+anew judge whether columns have scales of their own, and how much wider predictions must be than the
+rows that chose them say.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.arrays import Array
+from kcdo.components import Settings
+from kcdo.fitting.families import families
+from kcdo.fitting.local import LOG_NOISE_RANGE, LocalLoss, Neighbourhoods
+from kcdo.fitting.objectives import RegressionLoss
+from kcdo.fitting.search import BestSoFar, Objective, minimise
+from kcdo.kernels import (
+    FeatureMap,
+    FreeScales,
+    Gaussian,
+    Kernel,
+    Matern,
+    Radial,
+    metric_coordinates,
+    with_median_scales,
+)
+from kcdo.parallel import blas_limit, ordered_map
+from kcdo.rows import Rows, fold_numbers, sampled
+from kcdo.systems import ExactRows, Groups
+
+FAMILIES: tuple[Kernel, ...] = (
+    Matern(smoothness=0.5),
+    Matern(smoothness=1.5),
+    Gaussian(),
+)
+_LARGEST_TARGET = 4.5  # of standardised outputs: outliers do not rule the metric
+_MOST_SCORED = 24  # columns up to which ranks come beside the columns
+_GOOD_ENOUGH = 1e-4  # gain of a step, in nats per row, that is not worth another one
+_COLUMN_PRICE = 2.0  # of log(1 + (middle / s)²) of each scale s, in nats for all judged rows
+_SHARED_PRICE = 1.0  # of one scale for all columns
+_SCALE_REACH = (-6.0, 7.0)  # of log scales, about where a column begins to count
+_UNUSED = 16.0  # log scale of a column that does not count
+_FOLDS = 5
+_LARGEST_SQUARE = 25.0  # of a standardised error that folds count
+_MOST_INFLATION = 9.0
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A kernel of the features, and the noise ratio of a regression with it.
+
+    Its scales say which rows are near one another. ``inflation`` is how much larger squared errors
+    of new rows are than the rows that chose the scales say.
+    """
+
+    template: Kernel
+    kernel: Kernel
+    noise: float
+    loss: float  # in nats per row, with the price of the columns that count
+    inflation: float = 1.0
+    shared: bool = False  # whether all columns have one scale
+
+
+@dataclass(frozen=True, eq=False)
+class MetricSearch:
+    """The search for scales and noise of one family on some columns of the features.
+
+    Parameters
+    ----------
+    X, targets : (N, F), (N, T)
+        Features, and standardised targets.
+    weights : (N,)
+        Of the rows.
+    template : Kernel
+        The family, with open scales.
+    columns : int
+        The first of the features, which the family sees.
+    settings : Settings
+        Effort and threads.
+    """
+
+    X: Array
+    targets: Array
+    weights: Array
+    template: Kernel
+    columns: int
+    settings: Settings
+
+    @property
+    def scales(self) -> FreeScales:
+        """The open scales."""
+        return FreeScales(self.template, self.columns)
+
+    @property
+    def middle(self) -> Array:
+        """Log scales at which a column begins to count: one for all, or medians."""
+        if isinstance(self.template, Radial):
+            return np.full(len(self.scales), 0.5 * np.log(self.columns) + 0.7)
+        filled = with_median_scales(self.template, self._inputs[:1000])
+        return self.scales.log_scales_of(filled)
+
+    @property
+    def _inputs(self) -> Array:
+        return self.X[:, : self.columns]
+
+    @property
+    def exact(self) -> bool:
+        """Whether to leave out every row costs little."""
+        return len(self.X) <= self.settings.effort.exact_judged
+
+    def take(self, rows: NDArray[np.integer]) -> "MetricSearch":
+        """Return the search on some rows."""
+        return replace(self, X=self.X[rows], targets=self.targets[rows], weights=self.weights[rows])
+
+    def rough(self) -> tuple[float, Array]:
+        """Return loss and (log scales, log noise) of a few steps on some rows."""
+        effort, some = self.settings.effort, self
+        if self.exact:
+            rows = sampled(len(self.X), effort.rough_rows, self.settings.seed)
+            some = self.take(rows)
+        start = np.append(self.middle, np.log(0.1))
+        _, start = some.shared(some.objective(start, 0), start)
+        _, theta = some.free(some.objective(start, 0), start, effort.metric_steps[0])
+        return self.free(self.objective(theta, 1), theta, 0)[0], theta  # as all rows see it
+
+    def refined(self, start: Array) -> tuple[float, Array]:
+        """Return loss and parameters of more steps on all rows; neighbours are found again."""
+        found = np.inf, start
+        for steps in self.settings.effort.metric_steps[1:]:
+            objective = self.objective(found[1], 1)
+            found = self.free(objective, found[1], steps)
+            if self.exact:
+                break
+        return found
+
+    def objective(self, theta: Array, level: int) -> Objective:
+        """Return the loss of (log scales, log noise) without any price."""
+        effort, n_jobs = self.settings.effort, self.settings.n_jobs
+        if self.exact:
+            groups = Groups.of(self._inputs, self.weights)
+            return RegressionLoss(self.scales, groups, self.targets)
+        judged = sampled(len(self.X), effort.local_judged[level], self.settings.seed + level)
+        coordinates = metric_coordinates(self.scales.kernel(theta[:-1]), self._inputs)
+        k = min(effort.local_neighbours[level], len(self.X) - 1)
+        hoods = Neighbourhoods.of(coordinates, judged, k, n_jobs)
+        return LocalLoss(self.scales, self._inputs, self.targets, hoods, n_jobs=n_jobs)
+
+    def shared(self, objective: Objective, start: Array) -> tuple[float, Array]:
+        """Return what a common factor of all scales and the noise reach."""
+
+        def tied(pair: Array) -> tuple[float, Array]:
+            value, slope = objective(np.append(start[:-1] + pair[0], pair[1]))
+            return value, np.array([slope[:-1].sum(), slope[-1]])
+
+        bounds = [_SCALE_REACH, LOG_NOISE_RANGE]
+        steps = self.settings.effort.metric_steps[0]
+        pair, value = minimise(tied, np.array([0.0, start[-1]]), bounds, steps, _GOOD_ENOUGH)
+        return value + _SHARED_PRICE / self._count, np.append(start[:-1] + pair[0], pair[1])
+
+    def free(self, objective: Objective, start: Array, steps: int) -> tuple[float, Array]:
+        """Return what scales of their own reach, each column at its price."""
+        middle = self.middle
+
+        def priced(theta: Array) -> tuple[float, Array]:
+            value, slope = objective(theta)
+            # half-Cauchy about no effect: long scales are free
+            ratio = np.exp(2.0 * np.minimum(middle - theta[:-1], 300.0))
+            price = _COLUMN_PRICE / self._count
+            slope = slope - np.append(2.0 * price * ratio / (1.0 + ratio), 0.0)
+            return value + price * float(np.sum(np.log1p(ratio))), slope
+
+        bounds = [(m + _SCALE_REACH[0], m + _SCALE_REACH[1]) for m in middle] + [LOG_NOISE_RANGE]
+        if not steps:
+            return priced(start)[0], start
+        theta, value = minimise(priced, start, bounds, steps, _GOOD_ENOUGH)
+        return value, theta
+
+    @property
+    def _count(self) -> float:
+        n = float(self.weights.sum())
+        return n if self.exact else min(n, self.settings.effort.local_judged[1])
+
+    def metric(self, loss: float, theta: Array) -> Metric:
+        """Return the metric of all features that parameters stand for."""
+        template = self.template
+        if self.columns < self.X.shape[1]:
+            unused = np.full(self.X.shape[1] - self.columns, _UNUSED)
+            kernel = FreeScales(template, self.X.shape[1]).kernel(
+                np.concatenate([theta[:-1], unused])
+            )
+        else:
+            kernel = self.scales.kernel(theta[:-1])
+        return Metric(template, kernel, float(np.exp(theta[-1])), loss)
+
+
+def feature_map(X: NDArray, kernel: Kernel) -> FeatureMap:
+    """Return the features of inputs: their ranks beside them; a user's kernel sees them as such."""
+    if not kernel.family_open:
+        return FeatureMap(())
+    return FeatureMap.of(X, scores=X.shape[1] <= _MOST_SCORED)
+
+
+def choose_metrics(rows: Rows, settings: Settings, kernel: Kernel) -> list[Metric]:
+    """Choose family, scales and noise of rows of features: two metrics, the better one first.
+
+    Families are compared on some rows. The best of those that see ranks and the best of the others
+    are learnt on all rows, or the best two: components of a mixture that err in different ways.
+    """
+    searches = _candidates(rows, settings, kernel)
+    with blas_limit(1):
+        rough = list(ordered_map(lambda each: each.rough(), searches, settings.n_jobs))
+        order = sorted(range(len(searches)), key=lambda i: rough[i][0])
+        others = [i for i in order[1:] if searches[i].columns != searches[order[0]].columns]
+        chosen = [order[0], *(others or order[1:])[:1]]
+        found = list(
+            ordered_map(lambda i: _settled(searches[i], rough[i][1]), chosen, settings.n_jobs)
+        )
+    return sorted(found, key=lambda metric: metric.loss)
+
+
+def same_metric(metric: Metric, rows: Rows, settings: Settings) -> Metric:
+    """Learn scales and noise again for other outputs, with the family of a metric."""
+    search = _search(rows, settings, metric.template, rows.X.shape[1])
+    start = np.append(search.scales.log_scales_of(metric.kernel), np.log(metric.noise))
+    with blas_limit(1):
+        if metric.shared:
+            found = search.metric(*search.shared(search.objective(start, 1), start))
+        else:
+            found = search.metric(*search.refined(start))
+    return replace(found, inflation=metric.inflation, shared=metric.shared)
+
+
+def _candidates(rows: Rows, settings: Settings, kernel: Kernel) -> list[MetricSearch]:
+    n_features = rows.X.shape[1]
+    if not kernel.family_open:
+        return [_search(rows, settings, each, n_features) for each in families(kernel)]
+    columns = {n_features, n_features // 2} if _has_scores(n_features) else {n_features}
+    return [_search(rows, settings, each, n) for n, each in product(sorted(columns), FAMILIES)]
+
+
+def _has_scores(n_features: int) -> bool:
+    return n_features <= 2 * _MOST_SCORED and n_features % 2 == 0
+
+
+def _search(rows: Rows, settings: Settings, template: Kernel, columns: int) -> MetricSearch:
+    return MetricSearch(rows.X, _targets(rows), rows.weights, template, columns, settings)
+
+
+def _targets(rows: Rows) -> Array:
+    """Return outputs for a regression, outliers cut, of mean 0 and sd 1."""
+    targets = np.clip(rows.Y, -_LARGEST_TARGET, _LARGEST_TARGET)
+    return (targets - targets.mean(axis=0)) / np.maximum(targets.std(axis=0), 1e-12)
+
+
+def _settled(search: MetricSearch, start: Array) -> Metric:
+    """Refine a rough search; where rows are few, let folds judge whether scales are shared."""
+    effort, n = search.settings.effort, len(search.X)
+    free = search.refined(start)
+    if not search.exact:
+        return search.metric(*free)
+    begin = np.append(search.middle, np.log(0.1))
+    shared = search.shared(search.objective(begin, 1), begin)
+    if n > max(effort.crossed_rows, effort.crossed_per_column * search.columns):
+        best = int(shared[0] < free[0])
+        return replace(search.metric(*(free, shared)[best]), shared=bool(best))
+    scores = [_cross_fitted(search, tied) for tied in (False, True)]
+    best = int(np.argmin([score for score, _ in scores]))
+    found = search.metric(*(free, shared)[best])
+    return replace(found, loss=scores[best][0], inflation=scores[best][1], shared=bool(best))
+
+
+def _cross_fitted(search: MetricSearch, tied: bool) -> tuple[float, float]:
+    """Return the log score of folds whose scales the other rows chose, and their inflation."""
+    n = len(search.X)
+    fold_of = fold_numbers(n, min(_FOLDS, n), search.settings.seed)
+    squares, logs = np.empty((2, *search.targets.shape))
+    for fold in range(min(_FOLDS, n)):
+        train, test = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
+        some = search.take(train)
+        start = np.append(search.middle, np.log(0.1))
+        objective = some.objective(start, 1)
+        _, theta = some.shared(objective, start)
+        if not tied:
+            _, theta = some.free(objective, theta, search.settings.effort.metric_steps[1])
+        squares[test], logs[test] = _standard_errors(some, theta, search, test)
+    counted = np.minimum(squares, _LARGEST_SQUARE)
+    inflation = float(np.clip(counted.mean(), 1.0, _MOST_INFLATION))
+    score = 0.5 * (logs + np.log(inflation) + squares / inflation).mean()
+    return float(score), inflation
+
+
+def _standard_errors(
+    some: MetricSearch, theta: Array, search: MetricSearch, test: NDArray[np.integer]
+) -> tuple[Array, Array]:
+    """Return squared errors of other rows over their predictive variance, and log variances."""
+    kernel, noise = some.scales.kernel(theta[:-1]), float(np.exp(theta[-1]))
+    system = ExactRows(kernel, Groups.of(some._inputs, some.weights), n_jobs=1).factor(
+        noise / some.weights.sum()
+    )
+    held_out, kept = system.held_out(some.targets), system.one_minus_leverage()[:, None]
+    signal = np.average((some.targets - held_out) ** 2 * kept, axis=0, weights=some.weights) / noise
+    weights = system.weights(search._inputs[test])  # (n, N)
+    own = kernel(search._inputs[test], some._inputs)
+    ratio = np.maximum(1.0 + noise - np.einsum("ij,ij->i", weights, own), 1e-12)
+    variance = np.maximum(ratio[:, None] * signal, 1e-12)
+    errors = search.targets[test] - weights @ some.targets
+    return errors**2 / variance, np.log(variance)
+
+
+def last_word(metric: Metric, rows: Rows, settings: Settings) -> Metric:
+    """Let all rows judge the noise and one common factor of the scales, in both directions.
+
+    Where every row was left out they have judged already.
+    """
+    effort = settings.effort
+    if not effort.exact_judged < len(rows) <= effort.exact_rows:
+        return metric
+    targets = _targets(rows)
+    scales = FreeScales(metric.template, rows.X.shape[1])
+    log_scales = scales.log_scales_of(metric.kernel)
+    groups = Groups.of(rows.X, rows.weights)
+    best: BestSoFar[tuple[float, float]] = BestSoFar()
+
+    def judge(factor: float, log_noise: float) -> float:
+        kernel = scales.kernel(log_scales + factor)
+        system = ExactRows(kernel, groups, n_jobs=settings.n_jobs).factor(
+            np.exp(log_noise) / rows.total
+        )
+        kept = system.one_minus_leverage()[:, None]
+        errors = (targets - system.held_out(targets)) ** 2
+        variance = np.average(errors * kept, axis=0, weights=rows.weights)
+        leverage = np.average(np.log(kept[:, 0]), weights=rows.weights)
+        loss = 0.5 * float(np.mean(np.log(variance)) - leverage)
+        return best.offer(loss, (factor, log_noise))
+
+    judge(0.0, np.log(metric.noise))
+    for axis, step in ((1, 1.0), (0, 0.5), (1, 0.5)):
+        for sign in (1.0, -1.0):
+            before, here = best.loss, list(best.best())
+            here[axis] += sign * step
+            if judge(*here) < before:
+                break
+    factor, log_noise = best.best()
+    kernel = scales.kernel(log_scales + factor)
+    return replace(metric, kernel=kernel, noise=float(np.exp(log_noise)))
