@@ -136,7 +136,7 @@ def on_cluster(options, folder, rows, kill):
     files = Files(folder, rows, options.chunk_rows)
     parts = [delayed(read)(path) for path in files.paths]
     with (
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 min"}),
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"}),
         LocalCluster(
             n_workers=2,
             threads_per_worker=1,

@@ -54,7 +54,7 @@ def main() -> None:
     deviation = 0.0
     # LocalCluster gives a worker up that takes longer to start again, as on a busy machine
     with (
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 min"}),
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"}),
         LocalCluster(
             n_workers=2,
             threads_per_worker=1,

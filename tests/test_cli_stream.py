@@ -101,7 +101,7 @@ def test_parts_are_groups_of_rows(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--stream", "--test", "0.2"], 2, "--test needs all rows at once"),
+        (["--stream", "--test", "0.2"], 2, "--test and --calibrate need all rows at once"),
         (["--no-stream", "--workers", 2], 2, "--no-stream reads the files as a whole"),
         (["--cluster", "tcp://127.0.0.1:1", "--workers", 2], 2, "--workers starts one: give one"),
     ],

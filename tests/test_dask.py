@@ -52,7 +52,7 @@ def start(n_workers, **options):
 def cluster():
     settings = {
         "distributed.scheduler.allowed-failures": 2,
-        "distributed.deploy.lost-worker-timeout": "10 min",  # to start again on a busy machine
+        "distributed.deploy.lost-worker-timeout": "10 minutes",  # to start again on a busy machine
     }
     with dask.config.set(settings), start(1) as cluster:
         yield cluster
@@ -466,7 +466,7 @@ def test_a_scheduler_without_workers_and_one_that_goes_away(monkeypatch):
         "import asyncio\n"
         "from distributed import Scheduler\n"
         "async def main():\n"
-        "    async with Scheduler(host='127.0.0.1', port=0, dashboard_address="127.0.0.1:0") as s:\n"
+        "    async with Scheduler(host='127.0.0.1', port=0, dashboard_address=':0') as s:\n"
         "        print(s.address, flush=True)\n"
         "        await s.finished()\n"
         "asyncio.run(main())\n"

@@ -26,7 +26,7 @@ Workers = Annotated[
 ]
 
 _SECONDS = 10  # to wait for a scheduler
-_RESTART = "5 min"  # until a worker that does not start again is given up; Dask's 15 s are few
+_RESTART = "5 minutes"  # until a worker that does not start again is given up; Dask's 15 s are few
 
 
 def check_cluster(address: str | None, workers: int | None) -> bool:

@@ -143,7 +143,7 @@ def fit(
         calibration = _holdout("--calibrate", calibrate, group, time, seed)
         _check_shares(test, calibrate, group, time)
         source = Source.of(files, Style.of(sep, decimal, thousands))
-        if _is_streamed(stream, cluster, workers, files, holdout):
+        if _is_streamed(stream, cluster, workers, files, holdout or calibration):
             from kcdo.commands.fitting import FitOptions
             from kcdo.commands.streaming import FileChunks, fit_stream
 
@@ -155,7 +155,7 @@ def fit(
                 model, line = fit_stream(chunks, options, client)
             from kcdo.commands.models import save_model
 
-            _tell(console, source, out, save_model(model.estimator, path), model, None, line)
+            _tell(console, source, out, save_model(model.saved, path), model, None, line)
             return
         with source.open() as table:
             wanted = wish.checked(table.columns, source.label)
@@ -189,7 +189,9 @@ def _is_streamed(
     if asked and stream is False:
         raise UsageError("--no-stream reads the files as a whole: a cluster reads parts of them.")
     if asked and holdout is not None:
-        raise UsageError("--test needs all rows at once: keep files back, and use kcdo evaluate.")
+        raise UsageError(
+            "--test and --calibrate need all rows at once: keep files back for kcdo evaluate."
+        )
     large = sum(os.path.getsize(path) for path in files if os.path.isfile(path)) > _LARGE
     return asked or (stream is None and holdout is None and large)
 
