@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments.rivals import METHODS
 from experiments.rivals import kcef as exponential
-from experiments.rivals.base import Array
+from kcdo.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class Browser:
             self._keep(answer)
 
     def open(self, path, *, width=1200, height=900, dark=False, scale=1.0, mobile=False):
-        """Open a file from disk in a window of some size."""
+        """Open a file from disk, or an address, in a window of some size."""
         self.errors.clear()
         self.requests.clear()
         self.call(
@@ -93,8 +93,10 @@ class Browser:
             {"name": "prefers-reduced-motion", "value": "reduce"},
         ]
         self.call("Emulation.setEmulatedMedia", features=features)
-        self.call("Page.navigate", url=Path(path).resolve().as_uri())
-        self.wait_for("document.readyState === 'complete' && location.protocol === 'file:'")
+        url = str(path) if "://" in str(path) else Path(path).resolve().as_uri()
+        self.call("Page.navigate", url=url)
+        there = f"location.protocol === '{url.partition('/')[0]}'"
+        self.wait_for(f"document.readyState === 'complete' && {there}")
 
     def run(self, script):
         """Return the value of a JavaScript expression."""

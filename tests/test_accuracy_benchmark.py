@@ -8,7 +8,7 @@ import pytest
 from benchmarks import accuracy, accuracy_table
 from experiments import data
 from experiments.rivals import METHODS, NotApplicable
-from experiments.rivals.mixtures import Mixture
+from kcdo.rivals.mixtures import Mixture
 
 
 class Constant:
@@ -29,7 +29,7 @@ class Constant:
 
 
 def data_free(inner):
-    from experiments.rivals.base import Rescaled
+    from kcdo.rivals.base import Rescaled
 
     return Rescaled(inner, np.zeros(1), np.ones(1), flat=True)
 

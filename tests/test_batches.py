@@ -1,4 +1,4 @@
-"""What is special about each kind of batch, and roots; test_contract.py has the rest."""
+"""What is special about each kind of batch, and roots; the contract has the rest."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from kcdo.distributions import (
 from kcdo.distributions.roots import monotone_roots
 from kcdo.errors import InvalidInputError
 from kcdo.measures import Grid
-from tests.kinds import LINES, Q, affine, on_grid, tail, uniforms
+from tests.distribution_kinds import LINES, Q, affine, on_grid, tail, uniforms
 
 
 def test_crps_of_a_normal_distribution():

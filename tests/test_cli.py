@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from kcdo._version import __version__
@@ -11,7 +13,8 @@ from tests.command_line import fail_together, kcdo, succeed, succeed_here
 
 EXECUTABLE = Path(sys.executable).with_name("kcdo")
 HEAVY = ("numpy", "scipy", "sklearn", "matplotlib", "pandas", "polars", "pyarrow")
-COMMANDS = ("fit", "predict", "density", "sample", "evaluate", "plot", "report", "info", "demo")
+COMMANDS = ("fit", "predict", "density", "sample", "evaluate", "compare", "plot", "report", "info")
+COMMANDS += ("serve", "demo")
 
 # Each makes one import fail in the way a missing package does, then runs the command line.
 WITHOUT_PACKAGE = """
@@ -135,3 +138,19 @@ def row_of_numbers(text, label):
     (line,) = (line for line in text.splitlines() if label in line)
     cells = line.partition(label)[2].replace("│", " ").replace("|", " ").split()
     return [float(cell) for cell in cells]
+
+
+def test_what_the_demo_proposes_works(tmp_path, monkeypatch, short_searches):
+    """Its next steps, on a table of one's own."""
+    from kcdo.demo import _NEXT_STEPS
+
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 1, 40)
+    table = pd.DataFrame({"x": x, "y": x + 0.1 * rng.normal(size=40)})
+    monkeypatch.chdir(tmp_path)
+    table.to_csv("data.csv", index=False)
+    commands, _, code = _NEXT_STEPS.partition("\n\nor in Python")
+    for line in commands.splitlines():
+        succeed_here(*line.split()[1:], "--quiet")
+    assert Path("report.html").exists()
+    exec(code.partition("\n\n")[2], {})

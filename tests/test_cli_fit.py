@@ -70,7 +70,7 @@ def test_the_same_table_in_any_format_gives_the_same_model(frame, tmp_path, caps
     for name, text in zip(names, printed, strict=True):
         out, facts = tmp_path / f"{name}.kcdo", json.loads(text)
         assert facts["bytes"] == out.stat().st_size
-        assert facts["categories"] == {"weather": ["dry", "rain", "None"], "lane": ["0", "1"]}
+        assert facts["categories"] == {"weather": ["None", "dry", "rain"], "lane": ["0", "1"]}
         models.append(load_model(out))
     X = models[0].inputs(table[["flow", "weather", "lane"]])
     means = [model.estimator.conditional(X).mean() for model in models]

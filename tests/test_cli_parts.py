@@ -176,7 +176,7 @@ def test_warnings_are_one_line_and_said_once(capsys):
 def test_defects_and_missing_memory_are_one_line(capsys, monkeypatch, tmp_path):
     model = tmp_path / "m.kcdo"
     model.write_text("")
-    import kcdo.commands.models as models
+    from kcdo.commands import facts
 
     for error, part in (
         (RuntimeError("odd"), "unexpected RuntimeError: odd"),
@@ -186,13 +186,13 @@ def test_defects_and_missing_memory_are_one_line(capsys, monkeypatch, tmp_path):
         def load(path, error=error):
             raise error
 
-        monkeypatch.setattr(models, "load_model", load)
+        monkeypatch.setattr(facts, "model_info", load)
         fail_here(capsys, [(["info", model], 1, [part])])
 
     def interrupted(path):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(models, "load_model", interrupted)
+    monkeypatch.setattr(facts, "model_info", interrupted)
     assert run(["info", str(model)]) == 130
     assert capsys.readouterr().err == "Interrupted.\n"
 

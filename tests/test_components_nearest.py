@@ -38,9 +38,11 @@ def short(give_effort):
     return give_effort(weighed_rows=MANY, race_rows=100, rows=150, last_rows=150, held_out=100)
 
 
-def test_near_rows_follow_what_centres_do_not(rough, fitted, short):
+def test_near_rows_follow_what_centres_do_not(rough, short):
     X, Y, X_new, Y_new = rough
-    without = on_few_centres(combination=kcdo.Combination(nearest=0.0)).fit(X, Y)
+    fitted = on_few_centres(combination=kcdo.Combination(smoothed=0.0)).fit(X, Y)
+    nothing_near = kcdo.Combination(nearest=0.0, smoothed=0.0)
+    without = on_few_centres(combination=nothing_near).fit(X, Y)
     assert "nearest" not in without.report_.weights
     assert fitted.report_.weights["nearest"] > 0.8
     assert fitted.score(X_new, Y_new) > max(0.6, without.score(X_new, Y_new) + 0.5)

@@ -8,7 +8,7 @@ from kcdo.distributions import ConditionalDistribution, GridLayout, NodeBatch
 from kcdo.distributions import lazy as module
 from kcdo.errors import InvalidInputError, KcdoWarning, SignedDensityError
 from kcdo.measures import Grid
-from tests.kinds import LINES, Known, distribution, nested, on_grid
+from tests.distribution_kinds import LINES, Known, distribution, nested, on_grid
 
 LINE, PLANE = on_grid(40, q=5), on_grid(12, 10, q=5)
 

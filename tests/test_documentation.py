@@ -22,6 +22,10 @@ def test_examples_run(page, tmp_path, monkeypatch):
     namespace: dict[str, object] = {}
     for example in EXAMPLE.findall(page.read_text(encoding="utf-8")):
         exec(compile(example, page.name, "exec"), namespace)
+    if page.name == "README.md":  # its comments say what the second example prints
+        apart, together = namespace["dist"].pdf([-1, 0, 1])
+        assert min(apart[[0, 2]]) > 10 * apart[1]
+        assert together[1] > 10 * max(together[[0, 2]])
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)

@@ -6,7 +6,7 @@ import pytest
 from kcdo.components.base import predict_anywhere
 from kcdo.distributions import GroupedBatch, MixtureBatch
 from kcdo.inputs import GaussianInput, SampleInput
-from tests.kinds import LINES, PLANES, Q
+from tests.distribution_kinds import LINES, PLANES, Q
 
 SOME = ("grid", "affine grid", "mixture", "nested mixture", "tabulated", "spikes")
 WEIGHTS = np.array([0.2, 0.5, 0.3])

@@ -1,4 +1,4 @@
-"""What is special about grids and about scattered nodes; test_contract.py has the rest."""
+"""What is special about grids and about scattered nodes; the contract has the rest."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from kcdo.distributions import GridLayout, NodeBatch, ScatteredLayout, layout_of
 from kcdo.distributions.layouts import choose_nodes
 from kcdo.measures import Grid, QuasiRandomBox, Scattered
-from tests.kinds import box, rough_masses
+from tests.distribution_kinds import box, rough_masses
 
 GRIDS = {"smallest": box(2), "line": box(7), "plane": box(4, 3), "space": box(3, 2, 4)}
 ON_GRIDS = pytest.mark.parametrize("layout", GRIDS.values(), ids=GRIDS)

@@ -198,7 +198,7 @@ def test_in_the_list_of_an_automatic_fit_it_is_weighed_with_the_others(monkeypat
     # wide kernels, so that there is something left to say
     spec = ModelSpec(
         kcdo.Gaussian(2.0),
-        combination=WithNeighbours(),
+        combination=WithNeighbours(smoothed=0.0),
         settings=Settings(effort=SHORT),
     )
     rows, fresh = rough(), rough(seed=1)
@@ -206,7 +206,9 @@ def test_in_the_list_of_an_automatic_fit_it_is_weighed_with_the_others(monkeypat
     weights = fit.model.weights
     assert set(weights) >= {"plain", "location_scale", "neighbours"}
     assert weights["neighbours"] == max(weights.values())
-    without = automatic_fit(replace(spec, combination=WithNeighbours(neighbours=0.0)), rows)
+    without = automatic_fit(
+        replace(spec, combination=WithNeighbours(smoothed=0.0, neighbours=0.0)), rows
+    )
     assert "neighbours" not in without.model.weights
     score, less = (
         each.model.batch(fresh.X).logpdf_pairs(fresh.Y).mean() for each in (fit, without)

@@ -83,7 +83,7 @@ def test_scales_are_open_as_those_of_the_inner_kernel():
     assert_gradient(objective, np.array([0.1, -0.2, 0.3]), step=1e-6)
 
 
-def test_where_inputs_come_back_their_own_rows_count(short_searches):
+def test_where_inputs_come_back_their_own_rows_count():
     """Every input has an offset of its own, which says nothing about its neighbours."""
     rng = np.random.default_rng(0)
     inputs = np.sort(rng.uniform(0, 3, 40))

@@ -74,6 +74,16 @@ def test_atoms_keep_their_probability(discrete):
     np.testing.assert_allclose(at_zero, [0.1, 0.9], atol=0.12)
 
 
+def test_values_that_are_foretold_more_exactly_than_they_are_rounded_are_atoms():
+    X = np.random.default_rng(5).uniform(0.0, 40.0, (160, 1))
+    y = np.round(X[:, 0]) / 10.0
+    dist = M().fit(X, y).conditional([[10.0], [20.1]])
+    places, probabilities = dist.atoms()
+    assert len(places) == len(np.unique(y))
+    np.testing.assert_allclose(places[np.argmax(probabilities, axis=1)], [1.0, 2.0])
+    assert dist.crps([1.0, 2.0]).max() < 0.02  # a gap is 0.1
+
+
 def _nothing():
     import contextlib
 

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -14,6 +15,7 @@ import kcdo
 from kcdo import progress
 from kcdo.commands.console import Console, size_text
 from kcdo.commands.models import load_model
+from kcdo.fitting.stages import SHARES
 from kcdo.progress import Progress, duration
 from tests.command_line import kcdo as kcdo_command
 
@@ -69,6 +71,30 @@ def test_elsewhere_a_long_stage_has_one_line_and_a_short_one_none(capsys, monkey
         time.sleep(0.3)
         assert capsys.readouterr().err == "kcdo  long ..."
     assert re.fullmatch(r" 0\.\d s\n", capsys.readouterr().err)
+
+
+def test_stages_of_known_shares_tell_the_time_that_is_left(monkeypatch):
+    terminal = on_terminal(monkeypatch)
+    clock = iter([0.0, 10.0, 10.0, 10.0, 16.0, 16.0, 16.0, 56.0, 56.0])
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: next(clock))
+    told = Progress(verbose=True, shares={"mean": 0.2, "scale": 0.2, "density": 0.6})
+    for name in ("mean", "density", "another"):
+        with told.stage(name):
+            pass
+    lines = [line.strip() for line in terminal.getvalue().split("\r")[1:]]
+    assert [line for line in lines if line.endswith("...")] == [
+        "kcdo  mean ...",
+        "kcdo  density, about 30 s left ...",  # what was skipped takes nothing
+        "kcdo  another ...",
+    ]
+
+
+def test_the_stages_of_a_default_fit_have_shares():
+    """Their names are those of the fit, and the shares make one whole."""
+    page = (Path(__file__).parents[1] / "docs/architecture.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\d\. \*\*([\w ]+)\*\*", page, flags=re.MULTILINE)
+    assert list(SHARES) == told
+    assert sum(SHARES.values()) == pytest.approx(1)
 
 
 def test_an_error_ends_the_line(monkeypatch):

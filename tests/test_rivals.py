@@ -9,18 +9,19 @@ from scipy.optimize import check_grad
 from scipy.stats import norm
 
 from experiments.rivals import METHODS, NotApplicable
-from experiments.rivals.base import Rescaled
 from experiments.rivals.flows import ConditionalFlow
-from experiments.rivals.forest import _crps as crps_of_values
-from experiments.rivals.gp import ExactGP, Rows, negative_log_likelihood
 from experiments.rivals.kcef import ScoreMatching
 from experiments.rivals.kde import ConditionalKDE, StatsmodelsKDE, loo_negative_log_likelihood
 from experiments.rivals.lscde import LSCDE, moments
-from experiments.rivals.mixtures import Mixture
+from kcdo.rivals.base import Rescaled
+from kcdo.rivals.forest import _crps as crps_of_values
+from kcdo.rivals.gp import ExactGP, Rows, negative_log_likelihood
+from kcdo.rivals.mixtures import Mixture
 
 NEEDS = {
     "hgp": "gpjax",
     "ngboost": "ngboost",
+    "catboost": "catboost",
     "qrf": "quantile_forest",
     "ckde-statsmodels": "statsmodels",
     "mdn": "optax",

@@ -323,6 +323,14 @@ def test_the_first_call_fixes_centres_box_and_kernels():
     assert model.report_.n_samples == 600
 
 
+def test_inputs_far_from_all_centres_are_told():
+    X, Y = waves()
+    model = ConditionalDensityOperator(selection="heuristic").partial_fit(X[:200], Y[:200])
+    with pytest.warns(kcdo.SupportWarning, match="about 100 % of these inputs are far from all"):
+        model.partial_fit(X[200:300] + 100.0, Y[200:300])
+    model.partial_fit(X[300:], Y[300:])  # without a word
+
+
 def test_a_partial_fit_continues_a_streamed_fit():
     X, Y = waves()
     model = fixed().fit(X[:300], Y[:300]).partial_fit(X[300:], Y[300:])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import kcdo
+from kcdo.components.base import points_of
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +83,11 @@ def test_wrong_width_is_an_error(data):
     model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
     with pytest.raises(ValueError, match="features"):
         model.conditional(kcdo.GaussianInput([[0.0]], 1.0))
+
+
+@pytest.mark.parametrize(("asked", "made"), [(None, 256), (8, 8), (2048, 2048)])
+def test_as_many_points_as_are_asked_for(asked, made):
+    inputs = kcdo.GaussianInput([[0.5, -0.5], [0.0, 0.0]], 0.25, n_points=asked)
+    for each in (inputs, inputs[:1], inputs.columns([1]), inputs.replace(inputs.mean + 1.0)):
+        points, weights = points_of(each)
+        assert len(points) == weights.shape[1] == made

@@ -206,12 +206,22 @@ def test_the_default_draws_in_what_is_better_drawn_in():
     X = np.exp(2.0 * rng.normal(size=(250, 1)))
     Y = np.sin(np.log(X[:, 0])) + 0.1 * rng.normal(size=250)
     model = kcdo.ConditionalDensityOperator().fit(X[:150], Y[:150])
-    assert isinstance(without_nugget(model.report_.kernel_x), Warped)
+    drawn_in = model._operator.features.features[0]
+    assert len(drawn_in.places) > 2  # asinh, not a straight line
     error = model.predict(X[150:]) - np.sin(np.log(X[150:, 0]))
     assert np.abs(error).mean() < 0.06
-    X = rng.exponential(4.0, size=(250, 1))
-    waves = kcdo.ConditionalDensityOperator().fit(X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=250))
+
+
+def test_several_outputs_draw_in_what_is_better_drawn_in(short_searches):
+    rng = np.random.default_rng(2)
+    X = np.exp(2.0 * rng.normal(size=(80, 1)))
+    Y = np.sin(np.log(X)) + 0.1 * rng.normal(size=(80, 2))
+    model = kcdo.ConditionalDensityOperator(kernel_y=kcdo.Gaussian()).fit(X, Y)
+    assert isinstance(without_nugget(model.report_.kernel_x), Warped)
+    X = rng.exponential(4.0, size=(80, 1))
     assert isinstance(warped(Automatic(), X), Warped)  # it could have been
+    waves = kcdo.ConditionalDensityOperator(kernel_y=kcdo.Gaussian())
+    waves.fit(X, np.sin(X) + 0.1 * rng.normal(size=(80, 2)))
     located = waves._parameters.components[1]
     assert not isinstance(without_nugget(located.location.kernel), Warped)
 

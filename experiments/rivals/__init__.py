@@ -7,17 +7,24 @@ extra ``rivals`` are imported when a method is fitted.
 from collections.abc import Callable
 from functools import partial
 
-from experiments.rivals.base import Method, NotApplicable, Predictive, Rescaled, Rival
-from experiments.rivals.boosting import NGBoost
 from experiments.rivals.flows import ConditionalFlow
-from experiments.rivals.forest import QuantileForest
-from experiments.rivals.gp import ExactGP
 from experiments.rivals.hgp import HeteroscedasticGP
 from experiments.rivals.kcef import KCEF
 from experiments.rivals.kde import ConditionalKDE, StatsmodelsKDE
 from experiments.rivals.lscde import LSCDE
 from experiments.rivals.mdn import MixtureDensityNetwork
 from experiments.rivals.ours import CDO
+from kcdo.rivals import (
+    CatBoost,
+    ExactGP,
+    Method,
+    NGBoost,
+    NotApplicable,
+    Predictive,
+    QuantileForest,
+    Rescaled,
+    Rival,
+)
 
 METHODS: dict[str, Callable[..., Method]] = {
     "kcdo": CDO,
@@ -26,6 +33,7 @@ METHODS: dict[str, Callable[..., Method]] = {
     "gp": ExactGP,
     "hgp": HeteroscedasticGP,
     "ngboost": NGBoost,
+    "catboost": CatBoost,
     "qrf": QuantileForest,
     "ckde": ConditionalKDE,
     "ckde-statsmodels": StatsmodelsKDE,
@@ -42,6 +50,7 @@ __all__ = [
     "KCEF",
     "LSCDE",
     "METHODS",
+    "CatBoost",
     "ConditionalFlow",
     "ConditionalKDE",
     "ExactGP",

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from experiments.rivals.base import Array, Rival
+from kcdo.arrays import Array
+from kcdo.rivals.base import Rival
 
 _RATES = np.array([3e-4, 1e-3, 3e-3])
 _WIDTH, _PATIENCE = 100, 20

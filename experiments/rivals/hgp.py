@@ -12,8 +12,9 @@ from functools import lru_cache
 import numpy as np
 from sklearn.cluster import KMeans
 
-from experiments.rivals.base import Array, Rival
-from experiments.rivals.mixtures import Mixture
+from kcdo.arrays import Array
+from kcdo.rivals.base import Rival
+from kcdo.rivals.mixtures import Mixture
 
 _INDUCING, _BATCH = 60, 250
 _LOG_NOISE = np.log(0.1)  # where the log noise variance starts

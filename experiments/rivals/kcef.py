@@ -19,8 +19,9 @@ import itertools
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from experiments.rivals.base import Array, NotApplicable, Rival
-from experiments.rivals.mixtures import crps_of_table
+from kcdo.arrays import Array
+from kcdo.rivals.base import NotApplicable, Rival
+from kcdo.rivals.mixtures import crps_of_table
 
 _ROWS = 3000
 _TUNED_ON = 400

@@ -8,8 +8,9 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from experiments.rivals.base import Array, Rival
-from experiments.rivals.mixtures import Mixture
+from kcdo.arrays import Array
+from kcdo.rivals.base import Rival
+from kcdo.rivals.mixtures import Mixture
 
 _TUNED_ON = 1000
 _KEPT = 10_000  # centres, a random subset of the rows beyond

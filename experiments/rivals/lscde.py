@@ -9,8 +9,9 @@ cross-validation of the squared loss. As there, one width for standardised input
 import numpy as np
 from scipy.linalg import eigh
 
-from experiments.rivals.base import Array, Rival
-from experiments.rivals.mixtures import Mixture
+from kcdo.arrays import Array
+from kcdo.rivals.base import Rival
+from kcdo.rivals.mixtures import Mixture
 
 _CENTRES = 200
 _WIDTHS = np.geomspace(0.05, 5.0, 13)

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.rivals.base import Array, Rival
-from experiments.rivals.mixtures import Mixture
+from kcdo.arrays import Array
+from kcdo.rivals.base import Rival
+from kcdo.rivals.mixtures import Mixture
 
 _RUNS, _WIDTH, _COMPONENTS = 3, 50, 5
 _RATE, _DECAY, _PATIENCE = 3e-3, 1e-4, 30

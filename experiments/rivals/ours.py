@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 import kcdo
-from experiments.rivals.base import Array
+from kcdo.arrays import Array
 
 
 class CDO:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from experiments.rivals.base import Array
+from kcdo.arrays import Array
 
 Loss = Callable[[Any, Any, Any], Any]  # parameters, inputs, outputs -> mean negative log density
 

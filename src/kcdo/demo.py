@@ -28,13 +28,18 @@ _HALF_WIDTH = 2.0
 _GRID_SIDE = 300  # fine enough that the error is the estimate's, not the quadrature's
 
 _NEXT_STEPS = """\
-import kcdo
+kcdo fit data.csv --target y --test 0.2 -o model.kcdo
+kcdo predict model.kcdo data.csv -o out.csv
+kcdo report model.kcdo --data data.csv -o report.html
 
-X, Y = kcdo.make_donut(random_state=1)
-model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
-dist = model.conditional([[0.5]])
-dist.mean(), dist.std()      # moments of (y, z) given x = 0.5
-dist.sample(1000)            # draws from that distribution
+or in Python, with a column y to predict from all others:
+
+import kcdo, pandas as pd
+
+data = pd.read_csv("data.csv")
+model = kcdo.ConditionalDensityOperator().fit(data.drop(columns="y"), data["y"])
+dist = model.conditional(data.drop(columns="y")[:5])
+dist.quantile([0.05, 0.5, 0.95])
 """
 
 
@@ -78,7 +83,9 @@ def run_demo(out: Path, seed: int, console: Console) -> Path:
 
     path = _write_figure(out, X, Y, truth, estimate)
     _step(console, "Figure", f"truth, estimate and samples: {path}")
-    console.print("\nTry next (the parameters then choose themselves):\n", style="bold")
+    console.print(
+        "\nTry next, with a table of your own, whose column y is to be foretold:\n", style="bold"
+    )
     console.print(_NEXT_STEPS, markup=False, highlight=False, soft_wrap=True)
     console.print("The documentation: make docs, then docs/_build/html/index.html")
     return path

@@ -45,6 +45,16 @@ def is_date_text(text: str) -> bool:
     return _MOMENT.fullmatch(text.strip()) is not None
 
 
+def category_text(value: Any) -> str:
+    """Return a category as text; whole numbers, which are floats beside a gap, without a point.
+
+    >>> category_text(2.0), category_text(" rain")
+    ('2', 'rain')
+    """
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value) if whole else value).strip()
+
+
 def take_rows(data: Any, rows: slice | NDArray[np.integer]) -> Any:
     """Return some rows of a frame, an array, a list, or anything else with such an index."""
     if frame_library(data) == "pandas":

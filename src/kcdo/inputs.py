@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 
+_KERNEL_POINTS, _MIXTURE_POINTS = 1024, 256
+
 
 class GaussianInput:
     """Inputs x' ~ N(mean, cov), one Gaussian per query.
@@ -20,8 +22,10 @@ class GaussianInput:
         Means; a vector of length p is one query.
     cov : (Q, p, p), (Q, p), (p, p), (p,) or number
         Covariances: full or diagonal (variances), one per query or one for all.
-    n_points : int
-        Quasi-random points per query where no closed form exists for the kernel.
+    n_points : int, optional
+        Quasi-random points per query where no closed form exists: by default 1024 where only a
+        kernel is averaged over them, 256 where each point has a distribution of its own, as in
+        ``selection="auto"``.
 
     Examples
     --------
@@ -29,15 +33,16 @@ class GaussianInput:
     GaussianInput(2 queries, 2 columns, diagonal covariance)
     """
 
-    def __init__(self, mean: ArrayLike, cov: ArrayLike, *, n_points: int = 1024) -> None:
+    def __init__(self, mean: ArrayLike, cov: ArrayLike, *, n_points: int | None = None) -> None:
         self.mean = np.atleast_2d(_finite(mean, "mean"))
         if self.mean.ndim != 2 or self.mean.size == 0:
             raise InvalidInputError(
                 f"mean must be (Q, p) with at least one query; got shape {self.mean.shape}."
             )
-        if n_points < 8:
+        if n_points is not None and n_points < 8:
             raise InvalidInputError(f"n_points must be at least 8; got {n_points}.")
-        self.n_points = int(n_points)
+        self.n_points = _KERNEL_POINTS if n_points is None else int(n_points)
+        self.mixture_points = _MIXTURE_POINTS if n_points is None else int(n_points)
         self.cov = _covariances(_finite(cov, "cov"), *self.mean.shape)
 
     @property
@@ -56,13 +61,13 @@ class GaussianInput:
 
     def replace(self, mean: Array) -> "GaussianInput":
         """Return the same uncertainty about other (already checked) means."""
-        return GaussianInput._make(mean, self.cov, self.n_points)
+        return self._with(mean, self.cov)
 
     def columns(self, columns: Sequence[int]) -> "GaussianInput":
         """Return the marginal distribution of some columns."""
         c = np.asarray(columns)
         cov = self.cov[:, c] if self.diagonal else self.cov[:, c[:, None], c[None, :]]
-        return GaussianInput._make(self.mean[:, c], cov, self.n_points)
+        return self._with(self.mean[:, c], cov)
 
     def independent(self, groups: Sequence[Sequence[int]]) -> bool:
         """Whether groups of columns have no column in common and are independent of one another."""
@@ -77,7 +82,13 @@ class GaussianInput:
         return not np.any(self.cov[:, across])
 
     def __getitem__(self, rows: slice | NDArray[np.integer]) -> "GaussianInput":
-        return GaussianInput._make(self.mean[rows], self.cov[rows], self.n_points)
+        return self._with(self.mean[rows], self.cov[rows])
+
+    def for_mixtures(self) -> "GaussianInput":
+        """Return the inputs with as many points as each has a distribution of its own."""
+        new = self._with(self.mean, self.cov)
+        new.n_points = self.mixture_points
+        return new
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -87,10 +98,10 @@ class GaussianInput:
         q, p = self.mean.shape
         return f"GaussianInput({q} queries, {p} columns, {kind} covariance)"
 
-    @classmethod
-    def _make(cls, mean: Array, cov: Array, n_points: int) -> "GaussianInput":
-        new = cls.__new__(cls)
-        new.mean, new.cov, new.n_points = mean, cov, n_points
+    def _with(self, mean: Array, cov: Array) -> "GaussianInput":
+        new = GaussianInput.__new__(GaussianInput)
+        new.mean, new.cov = mean, cov
+        new.n_points, new.mixture_points = self.n_points, self.mixture_points
         return new
 
 

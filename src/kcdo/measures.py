@@ -23,6 +23,7 @@ from kcdo.errors import InvalidInputError
 from kcdo.memory import require_memory
 
 MOST_NODES = 1 << 40  # of any grid: far from where 64-bit products overflow
+_MOST_ON_AN_AXIS = 100_000
 MAX_NODES = {1: 4096, 2: 128, 3: 48}  # nodes per axis when their number is chosen from the data
 
 
@@ -265,6 +266,12 @@ class UniformBox(_Box):
             most = MAX_NODES.get(d, 16)
             wanted = 4.0 * (upper - lower) / (scales if scales is not None else upper - lower)
             counts = np.clip(np.ceil(wanted), 16, most).astype(int)
+        if counts.max() > _MOST_ON_AN_AXIS:
+            raise InvalidInputError(
+                f"UniformBox: {counts.max()} nodes on one axis would take minutes, and need not: "
+                "four in the scale of the output kernel resolve it. Give at most "
+                f"{_MOST_ON_AN_AXIS}."
+            )
         if self.edge_nodes:
             half = 0.5 * (upper - lower) / (counts - 1)
             lower, upper = lower - half, upper + half

@@ -2,12 +2,13 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Timer
 
 _LONG = 5.0  # seconds after which work without a terminal says what it is at
+_TELLING = 0.05  # share of the work after which the rest can be told
 
 
 @dataclass
@@ -16,6 +17,7 @@ class _Stage:
     started: float
     percent: int = -1  # that was shown last
     announced: bool = False
+    left: str = ""  # time that this stage and those after it take, in words
 
 
 @dataclass(eq=False)
@@ -24,13 +26,23 @@ class Progress:
 
     On a terminal a line changes with the work. Elsewhere each stage that takes longer than five
     seconds gets one line: its name, and at its end its time. A stage within a stage belongs to it.
+
+    Attributes
+    ----------
+    verbose : bool
+        Whether to say anything.
+    shares : mapping of str to float
+        Stages that follow one another, and the shares of the time that they usually take: what the
+        first ones took then tells about how long the rest will.
     """
 
     verbose: bool | int = False
+    shares: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.verbose = bool(self.verbose)
         self._stages: list[_Stage] = []
+        self._taken: dict[str, float] = {}  # seconds of stages that are over
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -38,13 +50,24 @@ class Progress:
         if not self.verbose:
             yield
             return
-        stage = _Stage(name, time.perf_counter())
+        stage = _Stage(name, time.perf_counter(), left=self._rest(name))
         self._stages.append(stage)
         try:
             with self._on_terminal(stage) if sys.stderr.isatty() else self._in_one_line(stage):
                 yield
         finally:
             self._stages.pop()
+            if name in self.shares:
+                self._taken[name] = time.perf_counter() - stage.started
+
+    def _rest(self, name: str) -> str:
+        """Return about how long a stage and those after it take, if that can be told."""
+        done = sum(self.shares[other] for other in self._taken)
+        names = list(self.shares)
+        if name not in self.shares or done < _TELLING:
+            return ""
+        to_come = sum(self.shares[other] for other in names[names.index(name) :])
+        return f", about {duration(sum(self._taken.values()) * to_come / done)} left"
 
     def update(self, done: float, total: float) -> None:
         """Say how much of the innermost stage is done, in steps of five per cent."""
@@ -58,7 +81,7 @@ class Progress:
 
     @contextmanager
     def _on_terminal(self, stage: _Stage) -> Iterator[None]:
-        self._rewrite(f"{stage.name} ...")
+        self._rewrite(f"{stage.name}{stage.left} ...")
         try:
             yield
         finally:
@@ -112,5 +135,5 @@ def _left(stage: _Stage, share: float) -> str:
 
 def _announce(stage: _Stage) -> None:
     stage.announced = True
-    sys.stderr.write(f"kcdo  {stage.name} ...")
+    sys.stderr.write(f"kcdo  {stage.name}{stage.left} ...")
     sys.stderr.flush()

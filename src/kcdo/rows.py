@@ -26,6 +26,21 @@ class Rows:
         """Sum of the weights."""
         return float(self.weights.sum())
 
+    def in_order(self) -> "Rows":
+        """Return the rows by inputs, then outputs, then weights.
+
+        Folds and subsamples are drawn from places in this order, so that the same rows in another
+        order are the same fit, to the last digit. Inputs that are no numbers have no order: such
+        rows go by their outputs.
+
+        >>> Rows(np.array([[1.0], [0.0], [1.0]]), np.array([[3.0], [5.0], [2.0]]), np.ones(3)
+        ... ).in_order().Y.T
+        array([[5., 2., 3.]])
+        """
+        inputs = () if self.X.dtype == object else self.X.T
+        order = _ordered([*inputs, *self.Y.T, self.weights])
+        return self if np.array_equal(order, np.arange(len(self))) else self.take(order)
+
     def take(self, rows: NDArray[np.integer]) -> "Rows":
         """Return some of the rows."""
         return Rows(self.X[rows], self.Y[rows], self.weights[rows])
@@ -58,6 +73,18 @@ class Rows:
     def centred(self) -> Array:
         """Return the outputs less their mean: a ridge shrinks towards 0."""
         return self.Y - np.average(self.Y, axis=0, weights=self.weights)
+
+
+def _ordered(keys: list[Array]) -> NDArray[np.integer]:
+    """Return the places of rows by the first key, then the second, and so on."""
+    order = np.argsort(keys[0], kind="stable")
+    first = keys[0][order]
+    same = first[1:] == first[:-1]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    if len(tied):  # most rows differ in the first column: only the others are looked at further
+        rows = order[tied]
+        order[tied] = rows[np.lexsort([key[rows] for key in reversed(keys)])]
+    return order
 
 
 def sampled(n: int, most: int, seed: int) -> NDArray[np.integer]:

@@ -1,7 +1,8 @@
 """What a model remembers of the table that it was fitted to: how unlike it other rows are."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.spatial import KDTree
@@ -41,6 +42,10 @@ class TrainingTable:
         How much each column counts.
     typical : float
         Distance within which 95 % of the points have their nearest other point.
+    n_calibration : int
+        Rows that were kept back to calibrate the model.
+    test : dict
+        Scores on the rows that were kept back for a test.
     """
 
     files: tuple[str, ...]
@@ -54,6 +59,8 @@ class TrainingTable:
     turns: Array
     weights: Array
     typical: float = 1.0
+    n_calibration: int = 0
+    test: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         p = len(self.scales)
@@ -75,6 +82,7 @@ class TrainingTable:
         periods: Mapping[int, float] | None = None,
         weights: Sequence[float] | None = None,
         held_out: tuple[int, str] = (0, ""),
+        n_calibration: int = 0,
         seed: int = 0,
     ) -> "TrainingTable":
         """Remember inputs (N, p), in which categories are numbers.
@@ -104,6 +112,7 @@ class TrainingTable:
             scales=np.maximum(spread, least),
             turns=turns,
             weights=counted if counted.any() else np.ones(X.shape[1]),
+            n_calibration=n_calibration,
         )
         return replace(table, typical=table._typical())
 

@@ -303,7 +303,7 @@ def transform_for(support: Support, Y: Array) -> Columns:
     0.0
     """
     pairs = _bounds(support, Y.shape[1])
-    sds = (float(sd) or 1.0 for sd in Y.std(axis=0))
+    sds = (float(sd) or 1.0 for sd in np.sort(Y, axis=0).std(axis=0))  # in any order of rows
     return Columns(tuple(_part(pair, _FELT * sd) for pair, sd in zip(pairs, sds, strict=True)))
 
 

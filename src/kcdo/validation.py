@@ -24,6 +24,8 @@ _CATEGORIES = ("category", "categorical", "enum")  # how types of pandas and pol
 _TEXTS = ("object", "str", "utf8")
 _FEW_VALUES = 200
 _WEIGHTS = (1e-100, 1e15)  # larger ones lose their fractions, squares of smaller ones are 0
+_LARGEST, _LEAST_SPREAD = 1e130, 1e-130  # squares of these are numbers
+_LARGEST_VOLUME = 280
 _TIMES = (date, time, timedelta)  # datetimes are dates, and those of pandas are datetimes
 
 
@@ -128,6 +130,7 @@ class InputEncoder:
             encoded = self._matrix(None, points, reset=False)  # arrays carry no names to check
         else:
             encoded = self.transform(estimator, points)
+        check_range(encoded, "X", names, more=True)
         return inputs.replace(encoded)
 
     def _matrix(
@@ -159,7 +162,8 @@ class InputEncoder:
                 raise InvalidInputError(f"Input X contains NaN in categorical column {name}.")
             codes = self.categories.setdefault(place, {})
             if learn:
-                codes |= {v: len(codes) + i for i, v in enumerate(_new(values, codes))}
+                new = sorted(_new(values, codes), key=_in_order)
+                codes |= {v: len(codes) + i for i, v in enumerate(new)}
             unknown = _new(values, codes)
             if unknown:
                 raise InvalidInputError(
@@ -254,6 +258,35 @@ def check_finite(
     )
 
 
+def check_range(matrix: NDArray, what: str, names: Sequence[str] | None, *, more: bool) -> None:
+    """Raise unless the squares of numbers, and densities of them, are numbers too.
+
+    Of ``more`` rows than the first ones the spread says nothing.
+    """
+    if matrix.dtype == object:
+        return
+    low, high = matrix.min(axis=0), matrix.max(axis=0)
+    largest, spread = np.maximum(-low, high), high - low
+    beyond = np.flatnonzero(largest > _LARGEST)
+    if len(beyond):
+        raise InvalidInputError(
+            f"column {_name(names, beyond[0])} of {what} reaches {largest[beyond[0]]:.0e}: numbers "
+            f"up to {_LARGEST:.0e} can be computed with. Divide the column."
+        )
+    narrow = np.flatnonzero((spread > 0) & (spread < _LEAST_SPREAD))
+    if len(narrow) and not more:
+        raise InvalidInputError(
+            f"column {_name(names, narrow[0])} of {what} varies by {spread[narrow[0]]:.0e}: from "
+            f"{_LEAST_SPREAD:.0e} on it can be computed with. Multiply the column."
+        )
+    volume = float(np.log10(spread[spread > 0]).sum())
+    if what == "Y" and abs(volume) > _LARGEST_VOLUME and not more:
+        raise InvalidInputError(
+            f"the outputs together vary by 1e{volume:+.0f}: joint densities need "
+            f"1e-{_LARGEST_VOLUME} to 1e+{_LARGEST_VOLUME}. Multiply or divide the columns."
+        )
+
+
 def _float_array(
     values: Any, what: str, *, names: list[str] | None, least: int, vector: bool = False
 ) -> Array:
@@ -326,7 +359,7 @@ def _refuse_twins(names: list[str], what: str) -> None:
         raise InvalidInputError(f"two columns of {what} are called {twin!r}: rename one.")
 
 
-def _name(names: list[str] | None, column: int) -> str:
+def _name(names: Sequence[str] | None, column: int) -> str:
     return repr(names[column]) if names else str(column)
 
 
@@ -346,6 +379,12 @@ def _has_dtype(values: Any) -> bool:
 def _new(values: list[Any], known: dict[Hashable, int]) -> list[Any]:
     """Return the values that are not known yet, each once, in order."""
     return [v for v in dict.fromkeys(values) if v not in known]
+
+
+def _in_order(value: Any) -> tuple[str, float, str]:
+    """Return what categories are sorted by: their codes do not depend on the order of rows."""
+    number = float(value) if isinstance(value, int | float | np.number) else 0.0
+    return type(value).__name__, number, str(value)
 
 
 def is_missing(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,20 @@ from kcdo.arrays import Array
 from kcdo.commands.columns import Place, labels
 from kcdo.commands.errors import UsageError
 from kcdo.commands.models import Model
+from kcdo.conformal.thresholds import least_rows
 from kcdo.errors import InvalidInputError
 
 NOVELTY = "novelty"
+
+
+def _level(text: str) -> float:
+    try:
+        level = float(text)
+    except ValueError:
+        level = -1.0
+    if not 0 < level < 1:
+        raise UsageError(f"--conformal takes levels between 0 and 1, such as 0.9; got {text!r}.")
+    return level
 
 
 class Answers:
@@ -26,18 +38,24 @@ class Answers:
         As :meth:`kcdo.ConditionalDistribution.summary` takes them, and "novelty".
     skip_missing : bool
         Whether rows with missing values get NaN; else they are an error.
+    levels : sequence of str
+        Levels of conformal intervals, such as "0.9".
     """
 
-    def __init__(self, model: Model, stats: list[str], skip_missing: bool) -> None:
+    def __init__(
+        self, model: Model, stats: list[str], skip_missing: bool, levels: Sequence[str] = ()
+    ) -> None:
         self._model, self._stats, self._skip = model, stats, skip_missing
+        self._levels = [_level(text) for text in levels]
         self._needs_outputs = "logpdf" in stats
         self._roles = model.roles(outputs=self._needs_outputs)
 
     def check(self, columns: list[str], where: str) -> list[str]:
         """Return the names of the new columns, after comparing with the file and the model."""
         self._check_stats()
+        self._check_levels()
         self._model.check_columns(columns, where, outputs=self._needs_outputs)
-        added = [name for stat in self._stats for name in self._names(stat)]
+        added = self._added()
         clash = next((name for name in added if name in columns or added.count(name) > 1), None)
         if clash is not None:
             raise UsageError(
@@ -56,8 +74,7 @@ class Answers:
             return self._computed(frame)
         if not self._skip:
             self._refuse(frame, chunk.place)
-        names = [name for stat in self._stats for name in self._names(stat)]
-        found = {name: np.full(len(frame), np.nan) for name in names}
+        found = {name: np.full(len(frame), np.nan) for name in self._added()}
         if present.any():
             for name, values in self._computed(frame[present]).items():
                 found[name][present] = values
@@ -74,13 +91,44 @@ class Answers:
         for stat in self._stats:
             values = np.asarray(summary[stat]).reshape(len(frame), -1)
             found.update(zip(self._names(stat), values.T, strict=True))
+        if self._model.calibrated is not None:
+            prediction = self._model.calibrated.conditional(X)
+            for level in self._levels:
+                ends = prediction.interval(level).reshape(len(frame), -1)
+                found.update(zip(self._ends(level), ends.T, strict=True))
         return found
+
+    def _added(self) -> list[str]:
+        stats = [name for stat in self._stats for name in self._names(stat)]
+        return [*stats, *(name for level in self._levels for name in self._ends(level))]
+
+    def _ends(self, level: float) -> list[str]:
+        """Return the columns of the intervals of one level."""
+        sides = [f"lower{100 * level:g}", f"upper{100 * level:g}"]
+        return [name for side in sides for name in self._names(side)]
 
     def _names(self, stat: str) -> list[str]:
         """Return the columns of one statistic: one, or one for each of several targets."""
         if stat in ("logpdf", NOVELTY) or len(self._model.targets) == 1:
             return [stat]
         return [f"{stat}_{target}" for target in self._model.targets]
+
+    def _check_levels(self) -> None:
+        predictor = self._model.calibrated
+        if not self._levels:
+            return
+        if predictor is None:
+            raise UsageError(
+                "--conformal needs a calibrated model: fit it with --calibrate 0.2, or save what "
+                "kcdo.conformalize returns."
+            )
+        for level in self._levels:
+            least = least_rows(level)
+            if len(predictor) < least:
+                raise UsageError(
+                    f"--conformal {level:g} needs at least {least} calibration rows, and the model "
+                    f"has {len(predictor)}: ask for less, or fit with more of them."
+                )
 
     def _check_stats(self) -> None:
         if NOVELTY in self._stats and self._model.training is None:

@@ -15,7 +15,7 @@ from kcdo.commands.console import counted
 from kcdo.commands.naming import Role
 from kcdo.commands.style import PLAIN, Style
 from kcdo.errors import InvalidInputError
-from kcdo.frames import is_date_text
+from kcdo.frames import category_text, is_date_text
 
 # What counts as missing in a text file. "None" is a fair name for a category, as in "no holiday".
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "-NaN", "NULL", "null")
@@ -161,8 +161,7 @@ def label(value: Any) -> str | None:
     >>> label(2.0), label(" rain"), label("NA")
     ('2', 'rain', None)
     """
-    whole = isinstance(value, float) and value.is_integer()  # counts are floats beside a gap
-    text = str(int(value) if whole else value).strip()
+    text = category_text(value)
     return None if text in MISSING else text
 
 

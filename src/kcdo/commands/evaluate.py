@@ -65,10 +65,9 @@ def evaluate(
         source = Source.of(files, Style.of(sep, decimal, thousands))
         X, Y = read_data(fitted, source, console, drop=drop_missing)
         with console.progress("Evaluating", None):
-            dist = fitted.estimator.conditional(X)
-            found = scores(fitted, dist, Y)
+            found = scores(fitted, X, Y)
             if out is not None:
-                write_figure(calibration_display(dist, Y), figure)
+                write_figure(calibration_display(fitted.estimator.conditional(X), Y), figure)
         lines = [f"{counted(len(Y), 'row')} of {source.label}", *score_lines(found)]
         written = [f"Wrote {out}."] if out else []
         console.result("\n".join([*lines, *written]), found | {"figure": out})

@@ -29,8 +29,7 @@ from kcdo.errors import InvalidInputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kcdo.commands.fitting import FitOptions
-    from kcdo.commands.holdout import Holdout
+    from kcdo.commands.holdout import Holdout, Parts
     from kcdo.commands.models import Model
     from kcdo.commands.sources import Source
 
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
         "kcdo fit data.csv --target speed --periodic hour:24 -o model.kcdo",
         "kcdo fit wind.parquet --target u,v --given height -o wind.kcdo",
         "kcdo fit data.csv --target speed --support 0, --test 0.2 --time day -o model.kcdo",
+        "kcdo fit data.csv --target speed --calibrate 0.2 -o model.kcdo",
     )
 )
 def fit(
@@ -70,6 +70,15 @@ def fit(
     test: Annotated[
         float | None,
         typer.Option(min=0.0, max=1.0, help="Share of the rows to keep back and to test with."),
+    ] = None,
+    calibrate: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Share of the rows to keep back for intervals that hold as many outputs as they "
+            "promise: predict --conformal.",
+        ),
     ] = None,
     group: Annotated[
         str | None, typer.Option(help="Column whose rows are kept back together, or not.")
@@ -116,68 +125,93 @@ def fit(
             group,
             time,
         )
-        holdout = _holdout(test, group, time, seed)
+        holdout = _holdout("--test", test, group, time, seed)
+        calibration = _holdout("--calibrate", calibrate, group, time, seed)
+        _check_shares(test, calibrate, group, time)
         source = Source.of(files, Style.of(sep, decimal, thousands))
         with source.open() as table:
             wanted = wish.checked(table.columns, source.label)
             frame = read_table(source, table, wanted.roles(), console, drop=drop_missing)
         # after the table: what is wrong with it is said before scikit-learn is there
-        from kcdo.commands.fitting import FitOptions
+        from kcdo.commands.fitting import FitOptions, fitted
         from kcdo.commands.models import save_model
 
         options = FitOptions(selection, centres, seed, verbose=not quiet)
-        model, found = _fitted(frame, wanted, options, source, holdout, console)
-        _tell(console, source, out, save_model(model.estimator, path), model, found)
+        parts = _parts(frame, holdout, calibration)
+        model = fitted(frame[parts.fitted], wanted, options)  # the library names its stages
+        kept = (int(parts.test.sum()), holdout.words if holdout else "")
+        n_calibration = int(parts.calibration.sum())
+        model.remember(frame[parts.fitted], source.names, kept, n_calibration, seed)
+        if calibration is not None:
+            model = _calibrated(model, frame[parts.calibration], console)
+        if holdout is not None:
+            model.remember_test(_tested(model, frame[parts.test], console))
+        _tell(console, source, out, save_model(model.saved, path), model, calibration)
 
 
-def _fitted(
-    frame: pd.DataFrame,
-    wanted: Wanted,
-    options: FitOptions,
-    source: Source,
-    holdout: Holdout | None,
-    console: Console,
-) -> tuple[Model, dict[str, Any] | None]:
-    """Return the model of the rows that are not kept back, and the scores of those that are."""
-    from kcdo.commands.fitting import fitted
-
-    apart = None if holdout is None else holdout.rows(frame)
-    rows = frame if apart is None else frame[~apart]
-    model = fitted(rows, wanted, options)  # the library names its stages by itself
-    kept = (len(frame) - len(rows), holdout.words if holdout else "")
-    model.remember(rows, source.names, kept, options.seed)
-    return model, None if apart is None else _tested(model, frame[apart], console)
-
-
-def _holdout(test: float | None, group: str | None, time: str | None, seed: int) -> Holdout | None:
-    """Return which rows the options keep back."""
-    if test is None and (group or time):
-        raise UsageError("--group and --time say which rows --test keeps back: add --test 0.2.")
-    if group and time:
-        raise UsageError("--test keeps rows back by --group or by --time, not by both.")
-    if test is None:
+def _holdout(
+    option: str, share: float | None, group: str | None, time: str | None, seed: int
+) -> Holdout | None:
+    """Return which rows an option keeps back."""
+    if share is None:
         return None
-    if not 0 < test < 1:
-        raise UsageError(f"--test takes a share between 0 and 1, such as 0.2; got {test:g}.")
+    if not 0 < share < 1:
+        raise UsageError(f"{option} takes a share between 0 and 1, such as 0.2; got {share:g}.")
     from kcdo.commands.holdout import Holdout
 
-    return Holdout(test, group, time, seed)
+    return Holdout(share, group, time, seed, option)
+
+
+def _check_shares(
+    test: float | None, calibrate: float | None, group: str | None, time: str | None
+) -> None:
+    if test is None and calibrate is None and (group or time):
+        raise UsageError(
+            "--group and --time say which rows --test and --calibrate keep back: add --test 0.2."
+        )
+    if group and time:
+        raise UsageError("--test keeps rows back by --group or by --time, not by both.")
+    if (test or 0.0) + (calibrate or 0.0) >= 1:
+        raise UsageError("--test and --calibrate together leave no rows to fit.")
+
+
+def _parts(frame: pd.DataFrame, test: Holdout | None, calibration: Holdout | None) -> Parts:
+    from kcdo.commands.holdout import Parts
+
+    return Parts.of(frame, test, calibration)
+
+
+def _calibrated(model: Model, frame: pd.DataFrame, console: Console) -> Model:
+    """Return the model with intervals that hold as many outputs as they promise."""
+    from kcdo.commands.models import Model
+    from kcdo.conformal import conformalize
+
+    known = _known(model, frame, "calibration", console)
+    with console.progress("Calibrating", None):
+        X, Y = model.inputs(known), model.outputs(known)
+        return Model.of(conformalize(model.estimator, X, Y))
 
 
 def _tested(model: Model, frame: pd.DataFrame, console: Console) -> dict[str, Any]:
     """Return the scores of rows that were kept back."""
-    from kcdo.commands.fitting import known_rows
     from kcdo.commands.scores import scores
+
+    known = _known(model, frame, "test", console)
+    with console.progress("Testing", None):
+        return scores(model, model.inputs(known), model.outputs(known))
+
+
+def _known(model: Model, frame: pd.DataFrame, what: str, console: Console) -> pd.DataFrame:
+    """Return the rows whose categories the model has seen; say how many others there are."""
+    from kcdo.commands.fitting import known_rows
 
     known = known_rows(model, frame)
     if len(known) < len(frame):
         new = counted(len(frame) - len(known), "row")
-        console.note(f"Left out of the test: {new} with a category that no fitted row has.")
+        console.note(f"Left out of the {what}: {new} with a category that no fitted row has.")
     if known.empty:
         raise InvalidInputError("every row kept back has a category that no fitted row has.")
-    with console.progress("Testing", None):
-        dist = model.estimator.conditional(model.inputs(known))
-        return scores(model, dist, model.outputs(known))
+    return known
 
 
 def _tell(
@@ -186,25 +220,37 @@ def _tell(
     out: str,
     size: int,
     model: Model,
-    found: dict[str, Any] | None,
+    calibration: Holdout | None,
 ) -> None:
-    report = model.estimator.report_
+    from kcdo.commands.facts import Facts
+
+    report, facts = model.estimator.report_, Facts.of(model.saved)
     width = max(map(len, model.given))
+    level = " --conformal 0.9" if calibration else ""
     lines = [
         f"Fitted {listed(model.targets)} given {listed(model.given)} to "
         f"{counted(report.n_samples, 'row')} of {source.title} ({report.method}, "
         f"{report.seconds:.1f} s).",
-        *(f"  {name:<{width}}  {model.kind(name)}" for name in model.given),
-        *_test_lines(model, found),
+        *(f"  {name:<{width}}  {facts.kind(name)}" for name in model.given),
+        *_calibration_lines(model, calibration),
+        *_test_lines(model),
         f"Saved {out} ({size_text(size)}).",
-        f"Next: kcdo predict {out} {source.paths[0]} -o predictions.csv",
+        f"Next: kcdo predict {out} {source.paths[0]}{level} -o predictions.csv",
     ]
-    facts = {"model": out, "bytes": size, "test": found} | model.description()
-    console.result("\n".join(lines), facts)
+    console.result("\n".join(lines), {"model": out, "bytes": size} | facts.plain())
 
 
-def _test_lines(model: Model, found: dict[str, Any] | None) -> list[str]:
-    if found is None or model.training is None:
+def _calibration_lines(model: Model, calibration: Holdout | None) -> list[str]:
+    if calibration is None or model.calibrated is None:
+        return []
+    return [
+        f"Calibrated on {counted(len(model.calibrated), 'row')} kept back, {calibration.words}."
+    ]
+
+
+def _test_lines(model: Model) -> list[str]:
+    found = model.training.test if model.training is not None else None
+    if not found or model.training is None:
         return []
     from kcdo.commands.scores import score_lines
 

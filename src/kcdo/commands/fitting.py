@@ -44,17 +44,22 @@ def fitted(frame: pd.DataFrame, wanted: Wanted, options: FitOptions) -> Model:
     X = frame[wanted.given]
     targets = wanted.targets
     Y = frame[targets[0] if len(targets) == 1 else targets]
+    weights = frame[wanted.weights].to_numpy() if wanted.weights else None
+    estimator = unfitted(X, wanted, options).fit(X, Y, weights)
+    return Model.of(estimator.set_params(verbose=False))  # it is saved, and will not be asked to
+
+
+def unfitted(X: pd.DataFrame, wanted: Wanted, options: FitOptions) -> ConditionalDensityOperator:
+    """Return the estimator that the options ask for."""
     chosen: dict[str, Any] = {"random_state": options.seed, "verbose": options.verbose}
     if options.selection is not None:
         chosen["selection"] = options.selection
     if options.centres is not None:
         chosen["solver"] = Nystrom(options.centres)
     if wanted.bounds:
-        pairs = [wanted.bounds.get(name, (None, None)) for name in targets]
+        pairs = [wanted.bounds.get(name, (None, None)) for name in wanted.targets]
         chosen["support"] = pairs[0] if len(pairs) == 1 else pairs
-    weights = frame[wanted.weights].to_numpy() if wanted.weights else None
-    estimator = ConditionalDensityOperator(_kernel(X, wanted), **chosen).fit(X, Y, weights)
-    return Model.of(estimator.set_params(verbose=False))  # it is saved, and will not be asked to
+    return ConditionalDensityOperator(_kernel(X, wanted), **chosen)
 
 
 def known_rows(model: Model, frame: pd.DataFrame) -> pd.DataFrame:

@@ -1,8 +1,8 @@
-"""Rows of a table that are kept back from a fit, to test it."""
+"""Rows of a table that are kept back from a fit, to test or to calibrate it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,27 @@ from numpy.typing import NDArray
 from kcdo.errors import InvalidInputError
 
 _LEAST_ROWS = 2  # that a fit needs
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Which rows of a table are fitted, and which are kept back: masks of all rows, (N,)."""
+
+    fitted: NDArray[np.bool_]
+    test: NDArray[np.bool_]
+    calibration: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, test: Holdout | None, calibration: Holdout | None) -> Parts:
+        """Keep back rows for a test, and of those left rows for a calibration."""
+        none = np.zeros(len(frame), dtype=bool)
+        tested = none if test is None else test.rows(frame)
+        calibrated = none.copy()
+        if calibration is not None:
+            share = calibration.fraction / (1.0 - (test.fraction if test else 0.0))
+            of_rest = replace(calibration, fraction=min(share, 1.0)).rows(frame[~tested])
+            calibrated[np.flatnonzero(~tested)[of_rest]] = True
+        return cls(~tested & ~calibrated, tested, calibrated)
 
 
 @dataclass(frozen=True)
@@ -27,12 +48,15 @@ class Holdout:
         Column by whose order the last rows are kept back.
     seed : int
         Of the random choice, where there is one.
+    option : str
+        Who asks for them.
     """
 
     fraction: float
     group: str | None = None
     time: str | None = None
     seed: int = 0
+    option: str = "--test"
 
     @property
     def words(self) -> str:
@@ -58,8 +82,8 @@ class Holdout:
         left = int(np.count_nonzero(~found))
         if left < _LEAST_ROWS or not found.any():
             raise InvalidInputError(
-                f"--test {self.fraction:g} leaves {left} of {len(frame)} rows to fit and "
-                f"{len(frame) - left} to test; there must be some of both."
+                f"{self.option} {self.fraction:g} leaves {left} of {len(frame)} rows to fit and "
+                f"{len(frame) - left} to {self.option[2:]}; there must be some of both."
             )
         return found
 

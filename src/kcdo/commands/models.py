@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,22 @@ import pandas as pd
 
 import kcdo
 from kcdo.arrays import Array
-from kcdo.commands.columns import label, labels
-from kcdo.commands.console import Console, listed
+from kcdo.commands.columns import labels
+from kcdo.commands.console import Console, as_plain
 from kcdo.commands.naming import Role, check_names
 from kcdo.commands.reading import named_file
 from kcdo.commands.sources import Source
 from kcdo.commands.tables import read_table
 from kcdo.commands.writing import output_name
+from kcdo.conformal import ConformalPredictor
 from kcdo.errors import InvalidInputError, ModelFileError
 from kcdo.estimators import ConditionalDensityOperator
-from kcdo.kernels import Kernel, leaves
+from kcdo.estimators.columns import (
+    category_values,
+    column_periods,
+    input_names,
+    output_names,
+)
 from kcdo.training import TrainingTable
 
 
@@ -37,6 +43,8 @@ class Model:
         Of each categorical input, the labels with the values that the estimator knows.
     periods : dict
         Of each periodic input, the period.
+    calibrated : ConformalPredictor or None
+        The estimator with its calibration, if it has one.
     """
 
     estimator: Any
@@ -44,28 +52,25 @@ class Model:
     targets: list[str]
     categories: dict[str, dict[str, Any]]
     periods: dict[str, float]
+    calibrated: ConformalPredictor | None = None
 
     @classmethod
-    def of(cls, estimator: Any) -> Model:
-        """Read names and kinds off an estimator; columns without a name are x0, x1, ..., y."""
+    def of(cls, saved: Any) -> Model:
+        """Read names and kinds off an estimator, or off one that was calibrated."""
+        calibrated = isinstance(saved, ConformalPredictor)
+        estimator = saved.model if calibrated else saved
         if not isinstance(estimator, ConditionalDensityOperator):
             raise InvalidInputError(
                 f"the file holds a {type(estimator).__name__}; the commands work with a "
                 "ConditionalDensityOperator."
             )
-        p = estimator.n_features_in_
-        given = [str(n) for n in getattr(estimator, "feature_names_in_", _numbered("x", p))]
-        d = estimator.n_outputs
-        targets = getattr(estimator, "target_names_", None) or (
-            ["y"] if d == 1 else _numbered("y", d)
-        )
-        known = estimator.categories
         return cls(
             estimator,
-            given,
-            [str(name) for name in targets],
-            {given[i]: {str(label(v)): v for v in codes} for i, codes in sorted(known.items())},
-            {given[i]: t for i, t in sorted(_periods(estimator.report_.kernel_x, range(p)))},
+            input_names(estimator),
+            output_names(estimator),
+            category_values(estimator),
+            column_periods(estimator),
+            saved if calibrated else None,
         )
 
     @property
@@ -109,7 +114,12 @@ class Model:
         return getattr(self.estimator, "training_", None)
 
     def remember(
-        self, frame: pd.DataFrame, files: Sequence[str], held_out: tuple[int, str], seed: int
+        self,
+        frame: pd.DataFrame,
+        files: Sequence[str],
+        held_out: tuple[int, str],
+        n_calibration: int,
+        seed: int,
     ) -> None:
         """Keep in the model what commands want to know of its training rows later."""
         position = self.given.index
@@ -121,28 +131,18 @@ class Model:
             periods={position(name): period for name, period in self.periods.items()},
             weights=[importances[name] for name in self.given] if importances else None,
             held_out=held_out,
+            n_calibration=n_calibration,
             seed=seed,
         )
 
-    def kind(self, name: str) -> str:
-        """Return what an input is, in words."""
-        if name in self.categories:
-            return f"categories: {listed(sorted(self.categories[name]))}"
-        if name in self.periods:
-            return f"number, periodic with period {self.periods[name]:g}"
-        return "number"
+    def remember_test(self, scores: dict[str, Any]) -> None:
+        """Keep the scores of the rows that were kept back."""
+        self.estimator.training_ = replace(self.estimator.training_, test=as_plain(scores))
 
-    def description(self) -> dict[str, Any]:
-        """Return columns, kinds and the report of the fit."""
-        report = self.estimator.report_
-        return {
-            "target": self.targets,
-            "given": self.given,
-            "categories": {name: list(known) for name, known in self.categories.items()},
-            "periods": self.periods,
-            "held_out": _held_out(self.training),
-            "report": {f.name: getattr(report, f.name) for f in fields(report)},
-        }
+    @property
+    def saved(self) -> Any:
+        """What a file keeps: the estimator, with its calibration if it has one."""
+        return self.calibrated or self.estimator
 
 
 def read_data(model: Model, source: Source, console: Console, *, drop: bool) -> tuple[Any, Any]:
@@ -162,29 +162,8 @@ def load_model(name: str | Path) -> Model:
             raise ModelFileError(str(error).replace(str(path), str(name))) from error
 
 
-def save_model(estimator: Any, path: Path | None) -> int:
+def save_model(saved: Any, path: Path | None) -> int:
     """Save a model file, whole or not at all, or to standard output; return its size in bytes."""
     with output_name(path) as name:
-        estimator.save(name)
+        saved.save(name)
         return name.stat().st_size
-
-
-def _held_out(training: TrainingTable | None) -> dict[str, Any] | None:
-    """Return what was kept back from the fit; None if nothing was, or nobody knows."""
-    if training is None or not training.n_held_out:
-        return None
-    n = training.n_rows + training.n_held_out
-    share = training.n_held_out / n
-    return {"rows": training.n_held_out, "fraction": share, "split": training.split}
-
-
-def _numbered(letter: str, n: int) -> list[str]:
-    return [f"{letter}{i}" for i in range(n)]
-
-
-def _periods(kernel: Kernel, columns: Sequence[int]) -> Iterator[tuple[int, float]]:
-    """Yield the periodic columns of a kernel, with their periods."""
-    for leaf, inside in leaves(kernel, columns):
-        periods = leaf.column_periods(len(inside))
-        if periods is not None:
-            yield from zip(inside, periods.tolist(), strict=True)

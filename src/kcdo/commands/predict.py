@@ -43,6 +43,7 @@ Result = TypeVar("Result")
         "kcdo predict model.kcdo new.csv -o out.csv",
         "kcdo predict model.kcdo new.csv --stats mean,sd,q2.5,q97.5,mode -o out.csv.gz",
         "kcdo predict model.kcdo test.parquet --stats logpdf -o out.parquet",
+        "kcdo predict calibrated.kcdo new.csv --conformal 0.9 -o out.csv",
     )
 )
 def predict(
@@ -65,6 +66,13 @@ def predict(
             "those of the fit, where 1 is usual among these."
         ),
     ] = "mean,sd,q05,q50,q95",
+    conformal: Annotated[
+        str | None,
+        typer.Option(
+            help="Levels such as 0.9 or 0.5,0.9: add the ends of intervals that hold that share of "
+            "new rows, of a model with fit --calibrate."
+        ),
+    ] = None,
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Rows with missing values get no answer.")
     ] = False,
@@ -94,7 +102,7 @@ def predict(
         from kcdo.commands.style import Style
         from kcdo.commands.tables import TYPED
 
-        answers = Answers(load_model(model), names(stats), skip_missing)
+        answers = Answers(load_model(model), names(stats), skip_missing, names(conformal))
         source = Source.of(files, Style.of(sep, decimal, thousands))
         with source.readable_twice() if form.table in TYPED else nullcontext(source) as rows:
             added, n_rows = _write(answers, rows, path, form, console)

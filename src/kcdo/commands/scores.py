@@ -9,22 +9,22 @@ import numpy as np
 from kcdo import metrics
 from kcdo.commands.console import listed
 from kcdo.commands.models import Model
-from kcdo.distributions import ConditionalDistribution
+from kcdo.errors import InvalidInputError
 
 _LEVELS = (0.5, 0.9, 0.95)
 
 
-def scores(model: Model, dist: ConditionalDistribution, Y: Any) -> dict[str, Any]:
+def scores(model: Model, X: Any, Y: Any) -> dict[str, Any]:
     """Return the scores; those of single outputs by the name of the target."""
+    dist = model.estimator.conditional(X)
+    if dist.n_outputs > 1:
+        dist.mean()  # what a chain draws for it is kept, and serves every marginal
     singles = {model.targets[0]: (dist, Y)}
     if not model.flat:
         columns = np.asarray(Y).reshape(len(Y), -1).T
         pairs = enumerate(zip(model.targets, columns, strict=True))
         singles = {t: (dist.marginal(i), column) for i, (t, column) in pairs}
-    joint = {}
-    if dist.n_outputs > 1:
-        dist.mean()  # what a chain draws for it is kept, and serves every marginal
-        joint = metrics.joint_scores(dist, Y)
+    joint = metrics.joint_scores(dist, Y) if dist.n_outputs > 1 else {}
     return {
         "rows": len(Y),
         "log_score": metrics.log_score(dist, Y),
@@ -35,6 +35,7 @@ def scores(model: Model, dist: ConditionalDistribution, Y: Any) -> dict[str, Any
             name: {f"{level:g}": metrics.interval_coverage(*pair, level) for level in _LEVELS}
             for name, pair in singles.items()
         },
+        **_calibrated(model, X, Y),
     }
 
 
@@ -57,6 +58,24 @@ def _joint_lines(found: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _calibrated(model: Model, X: Any, Y: Any) -> dict[str, Any]:
+    """Return the shares of rows inside conformal intervals, of levels that there are rows for."""
+    if model.calibrated is None:
+        return {}
+    prediction = model.calibrated.conditional(X)
+    found: dict[str, dict[str, float]] = {name: {} for name in model.targets}
+    for level in _LEVELS:
+        try:
+            limits = prediction.interval(level).reshape(len(Y), 2, -1)
+        except InvalidInputError:  # too few calibration rows for it
+            continue
+        values = np.asarray(Y, dtype=float).reshape(len(Y), -1)
+        inside = (limits[:, 0] <= values) & (values <= limits[:, 1])
+        for name, share in zip(model.targets, inside.mean(axis=0), strict=True):
+            found[name][f"{level:g}"] = float(share)
+    return {"conformal": found} if any(found.values()) else {}
+
+
 def score_lines(found: dict[str, Any]) -> list[str]:
     """Return lines that tell the scores, with their units."""
     unit = f"per unit of {listed(found['crps'])}"
@@ -71,4 +90,7 @@ def score_lines(found: dict[str, Any]) -> list[str]:
     for name, shares in found["coverage"].items():
         inside = ", ".join(f"{share:.1%} (of {float(x):.0%})" for x, share in shares.items())
         lines.append(f"coverage   {inside} of {name} inside its intervals")
+    for name, shares in found.get("conformal", {}).items():
+        inside = ", ".join(f"{share:.1%} (of {float(x):.0%})" for x, share in shares.items())
+        lines.append(f"conformal  {inside} of {name} inside its calibrated intervals")
     return lines

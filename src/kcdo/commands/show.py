@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from kcdo.commands.app import app, examples, session
-from kcdo.commands.console import counted, listed, size_text
+from kcdo.commands.console import size_text
 from kcdo.commands.errors import UsageError
 from kcdo.commands.kinds import Kind
 from kcdo.commands.naming import check_names
@@ -28,9 +28,6 @@ from kcdo.commands.options import (
 from kcdo.commands.reading import check_model, input_files
 from kcdo.commands.writing import output_name, output_path
 
-if TYPE_CHECKING:
-    from kcdo.commands.models import Model
-
 
 @app.command(epilog=examples("kcdo info model.kcdo", "kcdo info model.kcdo --json"))
 def info(
@@ -39,31 +36,10 @@ def info(
     """Print what a model is: columns, sizes, and the parameters that were chosen."""
     with session(quiet, as_json, debug) as console:
         check_model(model)
-        from kcdo.commands.models import load_model
+        from kcdo.commands.facts import Facts
 
-        fitted = load_model(model)
-        width = max(map(len, [*fitted.given, "target"]))
-        lines = [
-            f"{'target':<{width}}  {listed(fitted.targets)}",
-            *(f"{name:<{width}}  {fitted.kind(name)}" for name in fitted.given),
-            *_origin(fitted),
-            "",
-            str(fitted.estimator.report_),
-        ]
-        console.result("\n".join(lines), {"model": model} | fitted.description())
-
-
-def _origin(model: Model) -> list[str]:
-    """Return lines that tell which rows were fitted, and which were kept back."""
-    if model.training is None:
-        return []
-    seen = model.training
-    lines = ["", f"fitted to {counted(seen.n_rows, 'row')} of {listed(seen.files)}"]
-    if seen.n_held_out:
-        n = seen.n_rows + seen.n_held_out
-        share = f"{seen.n_held_out / n:.1%}"
-        lines.append(f"kept back {counted(seen.n_held_out, 'row')} ({share}): {seen.split}")
-    return lines
+        facts = Facts.of_file(model)
+        console.result("\n".join(facts.lines()), {"model": model} | facts.plain())
 
 
 @app.command(

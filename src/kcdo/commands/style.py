@@ -15,6 +15,7 @@ from kcdo.commands.console import DIGITS
 from kcdo.commands.errors import UsageError
 
 _NAMED = {"tab": "\t", r"\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "point": "."}
+_WITH_EXPONENT = r"\s*[+-]?(\d+\.?\d*|\.\d+)[eE][+-]?\d+\s*"
 
 
 @dataclass(frozen=True)
@@ -85,4 +86,8 @@ PLAIN = Style()
 
 
 def _floats(texts: pd.Series) -> Array:
-    return pd.to_numeric(texts, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    found = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    # some versions of pandas take a number that is too large for a text
+    huge = texts.astype(str).str.fullmatch(_WITH_EXPONENT).to_numpy(dtype=bool) & np.isnan(found)
+    found[huge] = [float(text) for text in texts[huge]]
+    return found

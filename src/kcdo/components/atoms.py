@@ -42,7 +42,7 @@ class Atoms:
         if len(values) < 2:
             return None
         if len(values) <= _FEW_VALUES and len(y) >= _ROWS_PER_VALUE * len(values):
-            return cls(values, _GAP_SHARE * float(np.diff(values).min()), True)
+            return cls.of_every_value(y)
         least = max(_LEAST_ROWS, _LEAST_SHARE * len(y), _STANDS_OUT * float(np.median(counts)))
         places = values[counts >= least]
         if not len(places):
@@ -52,6 +52,12 @@ class Atoms:
         if len(places) > 1:
             width = min(width, 0.9 * float(np.diff(places).min()))
         return cls(places, width, False) if width > 0 else None
+
+    @classmethod
+    def of_every_value(cls, y: Array) -> "Atoms":
+        """Make an atom of every value of outputs (N,), of which there are at least two."""
+        values = np.unique(y)
+        return cls(values, _GAP_SHARE * float(np.diff(values).min()), True)
 
     def labels(self, y: Array) -> NDArray[np.integer]:
         """Return which atom each output is, (N,); their number for none."""
@@ -96,8 +102,8 @@ class AtomShares:
         total = np.zeros((len(likeness), n_atoms + 1))
         for bandwidths, share in zip(self.bandwidths, self.shares, strict=True):
             total += share * class_shares(table, likeness, bandwidths, self.labels, n_atoms)
-        few = (1.0 - self.of_intervals) / (table.weights.sum() + 1.0)
-        total = (1.0 - few) * total + few * self.prior
+        few = 1.0 / (table.weights.sum() + 1.0)
+        total = (1.0 - few) * total + few * (1.0 - self.of_intervals) * self.prior
         return total[:, :n_atoms]
 
     @property

@@ -18,8 +18,6 @@ from kcdo.kernels import Kernel, gaussian_draws
 from kcdo.rows import Rows
 from kcdo.systems import Queries
 
-_POINTS = 64  # quasi-random points of an uncertain input, where its mixture is no closed form
-
 
 class Component(Protocol):
     """A fitted part of a mixture; it may offer several distributions, by name."""
@@ -101,8 +99,7 @@ def points_of(
     """Return points (S, p) that stand for uncertain inputs, where those of each begin, weights."""
     if isinstance(queries, SampleInput):
         return queries.points, queries.starts, queries.weights
-    few = GaussianInput._make(queries.mean, queries.cov, min(queries.n_points, _POINTS))
-    draws = gaussian_draws(few)
+    draws = gaussian_draws(queries.for_mixtures())
     n_rows, n, p = draws.shape
     starts = np.arange(0, n_rows * n + 1, n)
     return draws.reshape(-1, p), starts, np.full(n_rows * n, 1.0 / n)
@@ -111,5 +108,5 @@ def points_of(
 def n_points(queries: Queries) -> int:
     """Return the points that stand for each query."""
     if isinstance(queries, GaussianInput):
-        return min(queries.n_points, _POINTS)
+        return queries.mixture_points
     return int(np.diff(queries.starts).max()) if isinstance(queries, SampleInput) else 1

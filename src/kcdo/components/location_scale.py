@@ -25,7 +25,7 @@ from kcdo.systems import Centres, ExactRows, Groups, Queries, System, one_minus_
 NAMES = ("location_scale", "residual_tail", "normal")
 LARGEST_RESIDUAL = 7.0
 _LEAST_SQUARE = 1e-4  # a residual of 0 must not become log 0
-_LEAST_SIGNAL = 1e-200
+_LEAST_SIGNAL = 1e-290
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 _LARGEST_COUNTED = 5.0  # squares beyond do not count in the overall factor
 

@@ -40,7 +40,7 @@ _RESIDUAL_NODES, _RESIDUAL_REACH = 320, 8.0
 _OUTPUT_NODES = 640
 _OUTPUT_REACH = (-6.0, 6.0)  # outputs are about standardised
 _ROWS_AT_A_TIME = 1024
-_LEAST_SIGNAL = 1e-200
+_LEAST_SIGNAL = 1e-290
 
 
 @dataclass(frozen=True)

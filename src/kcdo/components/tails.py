@@ -11,7 +11,7 @@ from kcdo.consistency import need, shape
 from kcdo.distributions import Batch, StudentTail
 from kcdo.kernels import weighted_mean_sd
 from kcdo.rows import Rows
-from kcdo.systems import Queries
+from kcdo.systems import Queries, effective_size
 
 NAMES = ("marginal_tail",)
 FREEDOM = 3.0  # degrees of freedom: a mean and a variance exist
@@ -31,8 +31,13 @@ class MarginalTailParameters:
     kernels = ()
 
     def fit(self, rows: Rows, settings: Settings) -> "MarginalTail":
-        """Return the tail about the mean of these rows."""
-        return MarginalTail(*weighted_mean_sd(rows.Y, rows.weights))
+        """Return the tail about the mean of these rows.
+
+        Its variance is that of the next of n + 1 normal draws, (n + 1)/(n - 3) of theirs.
+        """
+        mean, sd = weighted_mean_sd(rows.Y, rows.weights)
+        n = effective_size(rows.weights)
+        return MarginalTail(mean, sd * np.sqrt((n + 1.0) / max(n - 3.0, 1.0)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -116,10 +116,11 @@ class Univariate:
 
 def beside_atoms(continuous: Batch, atoms: AtomShares, probabilities: Array) -> Batch:
     """Return continuous distributions with atoms of given probabilities (Q, A) beside them."""
-    total = np.minimum(probabilities.sum(axis=1, keepdims=True), 1.0)
+    total = probabilities.sum(axis=1, keepdims=True)
     spikes = SpikesBatch(
         atoms.atoms.places, atoms.atoms.width, probabilities / np.maximum(total, 1e-300)
     )
+    total = np.minimum(total, 1.0)  # but for rounding
     return MixtureBatch([continuous, spikes], np.hstack([1.0 - total, total]))
 
 

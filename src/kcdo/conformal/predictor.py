@@ -79,6 +79,11 @@ class ConformalPredictor(SavedModel):
     def _described(self) -> Any:
         return self.model
 
+    def _told(self) -> dict[str, Any]:
+        groups = getattr(self.calibration, "groups", None)
+        calibration = {"method": self.method, "rows": len(self), "groups": groups}
+        return {**self.model._told(), "calibration": calibration}
+
     def _without_sums(self) -> Any:
         return replace(self, model=self.model._without_sums())
 

@@ -209,12 +209,20 @@ def rank(level: float, n: int, where: str = "") -> int:
     _check_level(level)
     found = int(np.ceil((n + 1) * level - _ROUNDING))
     if found > n:
-        least = int(np.ceil(level / (1.0 - level) - _ROUNDING))
         raise InvalidInputError(
-            f"level {level} needs at least {least} calibration rows{where}, here are {n}: give "
-            f"more rows, or ask for a level of at most {n}/{n + 1}."
+            f"level {level} needs at least {least_rows(level)} calibration rows{where}, here are "
+            f"{n}: give more rows, or ask for a level of at most {n}/{n + 1}."
         )
     return max(found, 1)
+
+
+def least_rows(level: float) -> int:
+    """Return how many calibration rows an interval or region of some level needs.
+
+    >>> least_rows(0.9)
+    9
+    """
+    return int(np.ceil(level / (1.0 - level) - _ROUNDING))
 
 
 def _check_level(level: float) -> None:

@@ -12,7 +12,7 @@ from scipy.stats import qmc
 from kcdo.arrays import Array
 from kcdo.distributions import events, lines
 from kcdo.distributions.climbing import climb
-from kcdo.distributions.integration import NO_CUTS, between, split_for, with_edges
+from kcdo.distributions.integration import NO_CUTS, between, densely_at_ends, split_for, with_edges
 from kcdo.distributions.layouts import RegionShape
 from kcdo.distributions.lines import Line, Modes
 from kcdo.errors import InvalidInputError
@@ -206,7 +206,7 @@ class Batch(ABC):
         def of_block(batch: Batch, _: slice) -> Array:
             if batch.dim > 1:
                 return -batch.logpdf_each(batch._draws(batch.n_draws)).mean(axis=1)
-            points, weights = between(batch.pieces())
+            points, weights = densely_at_ends(batch.pieces())
             p = batch.pdf_each(points[:, :, None])
             return -np.einsum("qk,qk,qk->q", weights, p, log(np.where(p > 0, p, 1.0)))
 

@@ -18,6 +18,7 @@ from kcdo.errors import AccuracyWarning
 Cuts = tuple[NDArray[np.integer], Array]  # rows, and places in them
 
 ORDER = 5  # Gauss points on a piece
+_CROWDED = 10
 NO_CUTS = np.empty(0)
 _LARGEST = 0.01  # probability of a piece on which g is first looked at
 _TOLERANCE = 1e-11  # error of a piece, in E |g|
@@ -26,9 +27,19 @@ _COARSE = 1e-6  # error of the whole that is worth a warning
 _EDGE = 1e-12  # the ends of a piece are looked at from inside, in widths
 
 
-def between(edges: Array, order: int = ORDER) -> tuple[Array, Array]:
-    """Return Gauss points between edges (Q, K) and their weights, (Q, order (K - 1)) each."""
-    places, weights = leggauss(order)
+def between(edges: Array) -> tuple[Array, Array]:
+    """Return Gauss points between edges (Q, K) and their weights, (Q, 5 (K - 1)) each."""
+    return _on_pieces(edges, *leggauss(ORDER))
+
+
+def densely_at_ends(edges: Array) -> tuple[Array, Array]:
+    """Return points between edges that crowd at the edges, where p log p is steep if p is 0."""
+    places, weights = leggauss(_CROWDED)
+    return _on_pieces(edges, 0.5 * places * (3.0 - places**2), 1.5 * weights * (1.0 - places**2))
+
+
+def _on_pieces(edges: Array, places: Array, weights: Array) -> tuple[Array, Array]:
+    """Return points and weights of a rule on [-1, 1] on every piece."""
     rows = edges[:1] if is_shared(edges) else edges
     half = 0.5 * np.diff(rows, axis=1)[:, :, None]
     middle = 0.5 * (rows[:, 1:] + rows[:, :-1])[:, :, None]
@@ -136,7 +147,7 @@ class _Pieces:
 
     def mean_size(self, values: Array, n_rows: int) -> Array:
         """Return E |g| of each line and column, (R, k)."""
-        sizes = self.mass[:, None] * np.abs(values[:, :ORDER]).mean(axis=1)
+        sizes = self.mass[:, None] * np.abs(values).mean(axis=1)
         out = np.zeros((n_rows, values.shape[2]))
         np.add.at(out, self.row, sizes)
         return np.maximum(out, np.finfo(float).tiny)

@@ -128,7 +128,8 @@ class ScatteredLayout(Layout):
             line = ScatteredLayout(self.nodes[:, [i]], self.sds[:, [i]])
             low = np.full(out.shape[:2], np.min(line.nodes - _REACH * line.sds))
             high = np.full_like(low, np.max(line.nodes + _REACH * line.sds))
-            low, high = np.where(q >= 1, np.inf, low), np.where(q <= 0, -np.inf, high)
+            low = np.where(q >= 1, np.inf, np.where(q <= 0, -np.inf, low))
+            high = np.where((q <= 0) | (q >= 1), low, high)
 
             def excess(rows: NDArray[np.integer], y: Array, line: Layout = line) -> Array:
                 return line.cdf_each(masses[rows], y[:, :, None]) - q

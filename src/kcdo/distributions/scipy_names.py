@@ -58,7 +58,7 @@ class ScipyNames(ABC):
         return 1.0 - self.cdf(y)
 
     def logsf(self, y: ArrayLike) -> Array:
-        """Logarithm of :meth:`sf`; -inf where less than 1e-16 is left."""
+        """Logarithm of :meth:`sf`, of which 1e-16 is rounding."""
         self._need_one_output("logsf")
         with np.errstate(divide="ignore"):
             return np.log1p(-self.cdf(y))

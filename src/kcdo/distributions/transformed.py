@@ -8,12 +8,15 @@ import numpy as np
 
 from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Rows, join
+from kcdo.distributions.climbing import climb
 from kcdo.distributions.integration import NO_CUTS, between, split_for, with_edges
 from kcdo.distributions.lines import Line
 from kcdo.distributions.mixtures import MixtureBatch
 from kcdo.transforms import Transform
 
 _MIDDLE = np.array([0.25, 0.75])
+_MOST = np.array([1e-3, 1.0 - 1e-3])
+_FELT = 1e-3
 _NARROWEST = 1e-300
 
 
@@ -145,8 +148,8 @@ class TransformedBatch(Batch):
             inner = batch.inner
             edges = with_edges(inner.pieces(), self.transform.kinks())
             masses = np.abs(np.diff(inner.cdf_each(edges[:, :, None]), axis=1))
-            width = np.maximum(np.diff(batch.quantile(_MIDDLE)[:, :, 0], axis=1), _NARROWEST)
-            split = split_for(lambda t: self.transform.inverse(t[:, None]), edges, masses, width)
+            inverse = self.transform.inverse
+            split = split_for(lambda t: inverse(t[:, None]), edges, masses, batch._widths())
             t, weights = between(split)
             masses = weights * inner.pdf_each(t[:, :, None])
             masses /= masses.sum(axis=1, keepdims=True)
@@ -161,6 +164,14 @@ class TransformedBatch(Batch):
         """Those of the inner distributions, mapped."""
         inner = self.inner.atoms()
         return inner and (self.transform.inverse(inner[0][:, None])[:, 0], inner[1])
+
+    def _widths(self) -> Array:
+        """Return what errors of moments are seen relative to, (Q, 1).
+
+        Where all but a few draws lie on a bound, the few decide: they are not lost in the middle.
+        """
+        middle, most = (np.diff(self.quantile(q)[:, :, 0], axis=1) for q in (_MIDDLE, _MOST))
+        return np.maximum(np.maximum(middle, _FELT * most), _NARROWEST)
 
     def quantile(self, levels: Array) -> Array:
         """Quantiles of each marginal, mapped."""
@@ -198,6 +209,28 @@ class TransformedBatch(Batch):
     def line(self) -> Line:
         """Return the densities over t: at a bound, t is infinite, and the density may be."""
         return Line(self.inner, self.transform)
+
+    def mode(self) -> Array:
+        """Place of the highest density, but for the outermost probability if d > 1.
+
+        At a bound the derivative of T is infinite, and with it the density of a heavy tail.
+        """
+        if self.dim == 1:
+            return super().mode()
+
+        def highest(batch: Any, _: slice) -> Array:
+            inner = batch.inner
+            low, high = np.moveaxis(inner.quantile(_MOST)[:, :, None], 1, 0)
+
+            def density(t: Array) -> Array:
+                t = np.clip(t, low, high)
+                return inner.pdf_each(t) * np.exp(self.transform.log_slope(t).sum(axis=2))
+
+            sd = np.sqrt(np.einsum("qdd->qd", inner.moments()[1]))
+            t = climb(density, inner.candidates(), sd)
+            return self.transform.inverse(np.clip(t, low[:, 0], high[:, 0]))
+
+        return self._in_blocks(highest)
 
     def square_integral(self) -> Array:
         """∫ p², over t in 1-D: ∫ p_t² T' dt; infinite for a heavy tail at a bound."""

@@ -12,6 +12,7 @@ from kcdo.arrays import Array
 from kcdo.consistency import need, shape
 from kcdo.distributions import POSITIVITY
 from kcdo.errors import InvalidInputError, InvalidTypeError
+from kcdo.estimators.columns import told_columns
 from kcdo.estimators.display import ReportHtml
 from kcdo.estimators.nested import NestedOptions
 from kcdo.frames import Labels, target_names
@@ -21,7 +22,14 @@ from kcdo.linalg import Filter
 from kcdo.measures import Reference
 from kcdo.persistence import SavedModel
 from kcdo.regularisation import Scheme
-from kcdo.validation import InputEncoder, check_outputs, check_weights, default_kernel
+from kcdo.validation import (
+    InputEncoder,
+    check_outputs,
+    check_range,
+    check_weights,
+    column_names,
+    default_kernel,
+)
 
 _FITTED = (
     "_operator",
@@ -65,6 +73,9 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         check_is_fitted(self)
         return {column: tuple(known) for column, known in self._encoder.categories.items()}
 
+    def _told(self) -> dict[str, Any]:
+        return told_columns(self)
+
     def _encode(
         self, X: Any, Y: Any, sample_weight: Any, *, least: int = 2
     ) -> tuple[NDArray, Array, Array]:
@@ -88,6 +99,8 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         weights = check_weights(sample_weight, len(inputs), least=least)
         self._encoder, self._n_outputs = encoder, outputs.shape[1]
         self.target_names_ = target_names(Y)
+        check_range(inputs, "X", column_names(X), more=False)
+        check_range(outputs, "Y", self.target_names_, more=False)
         return without_absent(inputs, outputs, weights)
 
     def _forget(self) -> None:
@@ -106,6 +119,8 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
                 f"these outputs have shape {np.shape(Y)}; the first ones had "
                 f"{'no second axis' if self._flat else f'{self._n_outputs} columns'}."
             )
+        check_range(inputs, "X", column_names(X), more=True)
+        check_range(outputs, "Y", self.target_names_, more=True)
         return without_absent(inputs, outputs, check_weights(sample_weight, len(inputs), least=0))
 
     def _queries(self, X: Any) -> NDArray | GaussianInput | SampleInput:

@@ -58,6 +58,7 @@ from kcdo.fitting import (
     stream,
     warn_outside,
 )
+from kcdo.fitting.stages import SHARES
 from kcdo.frames import Labels
 from kcdo.kernels import Kernel
 from kcdo.linalg import Filter
@@ -87,6 +88,7 @@ from kcdo.validation import check_outputs, is_chunks, warn_few_values
 SELECTIONS = ("auto", *RULES)
 JOINT_FORMS = ("auto", "chain", "grid")
 EFFORT = Effort()  # of every fit
+_IMPORTANCE_ROWS = 64  # enough for the two digits of a report
 
 
 class ConditionalDensityOperator(ConditionalEstimator):
@@ -238,6 +240,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             chunk = self._encode_more(X, y, sample_weight)
             plan, before = self._plan, self.sums_
             warn_outside(plan.output.measure, chunk[1])
+            plan.warn_far(chunk[0])
         else:
             if hasattr(self, "_operator"):
                 warnings.warn(
@@ -284,8 +287,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
         """
         check_is_fitted(self)
         started = time.perf_counter()
-        rows = Rows(*self._encode_more(X, y, sample_weight))
-        solver = self._choose_solver(rows.X, rows.weights)[1]
+        rows = Rows(*self._encode_more(X, y, sample_weight)).in_order()
+        solver = self._choose_solver(rows.X, rows.weights)
         parameters = self._chosen_parameters()
         model = parameters.fit(rows, self._spec(solver).settings)
         training = model.primary.training
@@ -349,24 +352,23 @@ class ConditionalDensityOperator(ConditionalEstimator):
             self._fit_chunks(X, started)
             return
         rows = Rows(*self._encode(X, y, sample_weight))
-        groups, solver = self._choose_solver(rows.X, rows.weights)
+        solver = self._choose_solver(rows.X, rows.weights)
         if self.selection == "auto":
-            self._fit_automatic(rows, solver, started)
+            self._fit_automatic(rows.in_order(), solver, started)
         elif isinstance(solver, Nystrom):
             self._stream_options()  # or an error says why not
             data = rows.X, rows.Y, rows.weights
             pilot = Pilot.of_arrays(data, pilot_size(solver, len(rows)), self._seed())
             self._stream(pilot, iter([data]), solver, started)
         else:
-            groups = groups or Groups.of(rows.X, rows.weights)
+            rows = rows.in_order()
+            groups = Groups.of(rows.X, rows.weights)
             system, output = RULES[self.selection](self._spec(solver), groups, rows.Y)
             operator = DensityOperator.solved(system, output, rows.Y, self.positivity)
             self._finish(system, operator, len(rows), started)
 
     def _fit_automatic(self, rows: Rows, solver: Solver, started: float) -> None:
-        fitted = joint_fit(
-            self._spec(solver), rows, lambda X, w: self._choose_solver(X, w)[1], self.joint
-        )
+        fitted = joint_fit(self._spec(solver), rows, self._choose_solver, self.joint)
         self._finish(fitted.system, fitted.model, len(rows), started)
         self._parameters = fitted.parameters
         names = getattr(self, "feature_names_in_", None)
@@ -385,7 +387,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             return np.ones(1)
         if isinstance(self._operator, ChainModel):
             return self._link_importances(self._operator.chains[0], rows)
-        return shuffled_importances(self._given, rows.X)
+        return shuffled_importances(self._given, rows.X, _IMPORTANCE_ROWS)
 
     def _link_importances(self, chain: Chain, rows: Rows) -> Array:
         """Return the importances of a chain: the divergence of joint densities is that of links."""
@@ -394,7 +396,9 @@ class ConditionalDensityOperator(ConditionalEstimator):
         for j, link in enumerate(chain.links):
             inputs = link_rows(rows, chain.order, j).X
             given = partial(condition, link, flat=True)
-            found += shuffled_divergences(given, inputs, shuffled_columns=range(p))
+            found += shuffled_divergences(
+                given, inputs, n_rows=_IMPORTANCE_ROWS, shuffled_columns=range(p)
+            )
         return 1.0 - np.exp(-found / len(chain.links))
 
     def _fit_chunks(self, source: Any, started: float) -> None:
@@ -451,20 +455,17 @@ class ConditionalDensityOperator(ConditionalEstimator):
                 'selection="heuristic", or by partial_fit.'
             )
 
-    def _choose_solver(self, inputs: NDArray, weights: Array) -> tuple[Groups | None, Solver]:
-        """Return the solver, and the groups of equal inputs where they had to be found for it."""
+    def _choose_solver(self, inputs: NDArray, weights: Array) -> Solver:
         if self.solver != "auto":
-            return None, self.solver
+            return self.solver
         if self.selection == "paper":
-            return None, Exact()
+            return Exact()
         ridge = None
         kernel_is_open = self.kernel_x is None or isinstance(self.kernel_x, str)
         if self.selection == "heuristic" and self.alpha is None and kernel_is_open:
             ridge = ridge_value(None, DEFAULT_ALPHA, effective_size(weights), 0)
-        if may_repeat(inputs, self._seed()):
-            groups = Groups.of(inputs, weights)
-            return groups, choose_solver(len(groups.points), ridge)
-        return None, choose_solver(len(inputs), ridge)
+        repeats = may_repeat(inputs, self._seed())
+        return choose_solver(len(Groups.of(inputs).points) if repeats else len(inputs), ridge)
 
     def _spec(self, solver: Solver) -> ModelSpec:
         return ModelSpec(
@@ -476,7 +477,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             self.filter,
             self.combination or Combination(),
             Settings(solver, self.positivity, self.n_jobs, self._seed(), EFFORT),
-            Progress(self.verbose),
+            Progress(self.verbose, SHARES),
             transforms=self.output_transform == "auto",
         )
 

@@ -40,6 +40,8 @@ from kcdo.systems import Exact, Groups, Nystrom, System
 
 Batches = dict[str, Batch]
 
+_TAIL_ROWS = 8.0  # that a tail about the mean counts as, beside a handful of rows
+
 
 @dataclass(frozen=True, eq=False)
 class AutomaticFit:
@@ -85,7 +87,8 @@ def _fit_mixture(problem: Problem) -> InnerFit:
         located = _located(problem, means[-1:] if problem.metrics else means)
     with stage("plain density"):
         rival = _rival(problem, located)
-        plain = choose_plain(problem, means, residual_sds(means[0], problem), rival)
+        starts = means[:1] if problem.metrics else means
+        plain = choose_plain(problem, starts, residual_sds(means[0], problem), rival)
     chosen = [plain_component(plain), *located]
     if problem.metrics and wants("smoothed"):
         with stage("smoothed rows"):
@@ -148,7 +151,7 @@ def _fit_heuristic(problem: Problem) -> InnerFit:
     weights, tail = {"plain": 1.0}, MarginalTailParameters()
     _, spread = weighted_mean_sd(rows.Y, rows.weights)
     if spec.combination.wants("marginal_tail") and np.all(spread > 0):
-        share = 1.0 / (len(rows) + 1.0)
+        share = _TAIL_ROWS / (len(rows) + _TAIL_ROWS)
         weights = {"plain": 1.0 - share, "marginal_tail": share}
         components = [*components, tail.fit(rows, settings)]
         parameters = [*parameters, tail]

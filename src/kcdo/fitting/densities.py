@@ -16,7 +16,13 @@ from kcdo.components import (
 from kcdo.fitting.filter_search import FilterSearch
 from kcdo.fitting.means import MeanChoice
 from kcdo.fitting.open_outputs import OpenOutputs
-from kcdo.fitting.problem import ChosenComponent, Problem, Unfactored, ValidationRows
+from kcdo.fitting.problem import (
+    MOST_REPEAT,
+    ChosenComponent,
+    Problem,
+    Unfactored,
+    ValidationRows,
+)
 from kcdo.fitting.races import DensityChoice, DensitySearch, Start
 from kcdo.fitting.search import BestSoFar, search_alpha, search_nugget
 from kcdo.fitting.smoothing import Leave
@@ -25,7 +31,6 @@ from kcdo.reconstruction import Reconstruction
 from kcdo.rows import Rows
 from kcdo.systems import System
 
-_MOST_REPEAT = 0.5  # share of rows beyond which inputs come back as a rule
 _FIRST_NEAR_NOISE = 0.1
 
 
@@ -194,7 +199,7 @@ def _leave(rows: Rows) -> Leave:
     Where a few inputs repeat, their twins would reward scales that remember and do not generalise;
     a nugget of repeated inputs is found on all rows.
     """
-    return "row" if rows.share_repeated > _MOST_REPEAT else "group"
+    return "row" if rows.share_repeated > MOST_REPEAT else "group"
 
 
 def _judged_on_all(

@@ -26,6 +26,8 @@ from kcdo.measures import UniformBox
 from kcdo.rows import Rows, sampled
 from kcdo.systems import Factorable
 
+MOST_REPEAT = 0.5  # share of rows beyond which inputs come back as a rule
+
 Unfactored = Callable[[Kernel, Rows], Factorable]
 
 ONLY_PLAIN = Combination(plain=1.0, location_scale=0.0, residual_tail=0.0, marginal_tail=0.0)
@@ -91,9 +93,12 @@ class Problem:
         """Whether the model is one of one output: with a transform, atoms and smoothed rows.
 
         Not if the user chose a kernel or a ridge of the output side, in units of the outputs, or
-        inputs have no metric.
+        inputs have no metric, or come back as a rule: neighbours of a row would be its twins, which
+        say nothing about new inputs.
         """
         if self.rows.Y.shape[1] > 1 or self.rows.X.dtype == object or not self.spec.may_combine:
+            return False
+        if self.rows.share_repeated > MOST_REPEAT:
             return False
         open_output = self.spec.kernel_y is None and self.spec.alpha_prime is None
         kernel = with_median_scales(self.spec.kernel_x, self.rows.X[:2])

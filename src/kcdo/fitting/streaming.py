@@ -1,5 +1,6 @@
 """Fits that read the data once, in chunks, and keep sums only."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.components import DensityOperator
 from kcdo.consistency import kernel_fits, need, shape
+from kcdo.errors import SupportWarning
 from kcdo.fitting.automatic import pilot_spec
 from kcdo.fitting.binning import OutputBins
 from kcdo.fitting.losses import LogScore, Scoring
@@ -34,6 +36,8 @@ from kcdo.systems import (
     whitened_basis,
 )
 
+_LOOKED_AT = 1000
+_FAR, _FEW_FAR = 0.01, 0.05  # of k(x, x) to the nearest centre; of the rows
 _PILOT_ROWS = 2000
 _JUDGES = 500
 _ALPHAS_TRIED = 10
@@ -110,6 +114,20 @@ class StreamPlan:
             "use fewer centres or nodes, or solver=kcdo.Exact() for few rows, which keeps weights "
             "instead of one (centres x nodes) matrix.",
         )
+
+    def warn_far(self, X: NDArray) -> None:
+        """Warn where a visible share of further inputs is far from all centres."""
+        some = X[:: max(1, -(-len(X) // _LOOKED_AT))]
+        near = np.abs(cross_gram(self.kernel, some, self.centres)).max(axis=1)
+        far = np.sum(near < _FAR * self.kernel.diag(some)) / max(len(some), 1)
+        if far > _FEW_FAR:
+            warnings.warn(
+                f"about {100 * far:.0f} % of these inputs are far from all centres, which the "
+                "first call of partial_fit chose: what the model says there does not follow the "
+                "rows. Begin with rows from everywhere.",
+                SupportWarning,
+                stacklevel=3,
+            )
 
     def empty_sums(self) -> NystromSums:
         """Return sums over no rows."""

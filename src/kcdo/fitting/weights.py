@@ -4,12 +4,11 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from kcdo.arrays import Array
 from kcdo.components import Combination, Gate
 from kcdo.distributions import Batch
-from kcdo.fitting.search import BestSoFar
+from kcdo.fitting.search import BestSoFar, minimise
 from kcdo.kernels import Kernel, has_metric
 from kcdo.rows import Rows
 
@@ -17,6 +16,7 @@ _ROWS_AT_A_TIME = 128
 _GATE_NEIGHBOURS, _GATE_PRIORS = (15, 40), (5.0, 20.0, 80.0)
 _GATE_CERTAINTY = 2.0  # standard errors that weights which vary with x must gain
 _LEAST_GATE_GAIN = 0.003  # nats per row
+_STEPS = 500
 
 
 def combined_weights(
@@ -82,6 +82,9 @@ def _least_loss(
 ) -> Array:
     """Return the weights of least loss; the free ones are a softmax of the search's vector."""
     left = 1.0 - given.sum()
+    # the unit of the outputs, a constant of the loss, would end the search elsewhere
+    table = table / np.maximum(table.max(axis=1, keepdims=True), np.finfo(float).tiny)
+    crps = None if crps is None else crps / max(np.trace(crps), np.finfo(float).tiny)
 
     def weights_of(logits: Array) -> Array:
         weights = given.copy()
@@ -102,8 +105,7 @@ def _least_loss(
         return value, part * slope[free] - part * (part @ slope[free]) / max(left, 1e-300)
 
     start = np.zeros(int(free.sum()))
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(-30.0, 30.0)] * len(start))
-    return weights_of(found.x)
+    return weights_of(minimise(loss, start, [(-30.0, 30.0)] * len(start), _STEPS)[0])
 
 
 def _pairwise_crps(batches: list[Batch], y: Array, share: Array) -> Array:

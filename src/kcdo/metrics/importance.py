@@ -66,12 +66,15 @@ def mean_and_log_sd(dist: ConditionalDistribution) -> tuple[Array, Array]:
     return dist.mean().reshape(variance.shape), 0.5 * np.log(np.maximum(variance, _LEAST_VARIANCE))
 
 
-def shuffled_importances(conditional: Callable[[Any], ConditionalDistribution], X: Any) -> Array:
+def shuffled_importances(
+    conditional: Callable[[Any], ConditionalDistribution], X: Any, n_rows: int | None = None
+) -> Array:
     """Return the importance of each column of X, (p,), as :func:`importances` defines it.
 
-    ``conditional`` maps rows of inputs, a table like X, to their distributions.
+    ``conditional`` maps rows of inputs, a table like X, to their distributions; ``n_rows`` are
+    drawn.
     """
-    return 1.0 - np.exp(-shuffled_divergences(conditional, X))
+    return 1.0 - np.exp(-shuffled_divergences(conditional, X, n_rows=n_rows))
 
 
 def shuffled_divergences(

@@ -28,10 +28,11 @@ The files tests/data/model-1.0*.kcdo must go on loading.
 
 from kcdo.persistence import schema, versions
 from kcdo.persistence.forms import register
-from kcdo.persistence.models import SavedModel, load, model_info, register_model
+from kcdo.persistence.models import SavedModel, description, load, model_info, register_model
 
 __all__ = [
     "SavedModel",
+    "description",
     "load",
     "model_info",
     "register",

@@ -21,7 +21,7 @@ from kcdo.persistence.forms import Form, add_form, matches
 from kcdo.persistence.tree import decode, encode
 
 FORMAT = "kcdo-model"
-VERSION = (1, 4)  # files of a higher first number are refused, those of a lower second are read
+VERSION = (1, 5)  # files of a higher first number are refused, those of a lower second are read
 _LONGEST_TEXT = 400
 
 
@@ -67,12 +67,15 @@ class SavedModel:
             raise InvalidInputError(f'precision must be "float64" or "float32"; got {precision!r}.')
         written = self if sums else self._without_sums()
         records, arrays = encode(written, single=precision == "float32")
-        description = _description(self._described()) | {"model": type(self).__name__}
-        write_archive(path, description | {"objects": records}, arrays)
+        write_archive(path, description(self) | {"objects": records}, arrays)
 
     def _described(self) -> Any:
         """Return the estimator whose parameters, columns and report the file tells of."""
         return self
+
+    def _told(self) -> dict[str, Any]:
+        """Return what else the file says of itself, as JSON has it."""
+        return {}
 
     def _check_fit(self) -> None:
         """Raise unless the parts of the fit fit one another."""
@@ -187,8 +190,9 @@ def register_model(
     add_form(Form(name, table, make, state, infinite=infinite), cls)
 
 
-def _description(model: Any) -> dict[str, Any]:
+def description(saved: Any) -> dict[str, Any]:
     """Return what a reader may want to know without loading the model, which needs none of it."""
+    model = saved._described()
     report = getattr(model, "report_", None)
     names = getattr(model, "feature_names_in_", None)
     targets = getattr(model, "target_names_", None)
@@ -202,7 +206,7 @@ def _description(model: Any) -> dict[str, Any]:
             "scipy": scipy.__version__,
             "scikit-learn": sklearn.__version__,
         },
-        "model": type(model).__name__,
+        "model": type(saved).__name__,
         "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
@@ -210,6 +214,7 @@ def _description(model: Any) -> dict[str, Any]:
         "report": None
         if report is None
         else {f.name: _plain(getattr(report, f.name)) for f in fields(report)},
+        **saved._told(),
     }
 
 

@@ -185,8 +185,15 @@ def _data_line(column: Column, role: str) -> dict[str, Any]:
     }
 
 
+def _every_scale(kernel: Kernel) -> list[Array]:
+    """Return the scales of a kernel of all columns."""
+    return [] if kernel.children else [np.atleast_1d(getattr(kernel, "scale", 1.0))]
+
+
 def _scales(kernel: Kernel, p: int) -> list[str]:
-    """Return the kernels that act on each column, with their scales."""
+    """Return the kernels that act on each column, with their scales; none for other columns."""
+    if any(len(scales) not in (1, p) for scales in _every_scale(kernel)):
+        return [""] * p  # of features of the inputs
     found: list[list[str]] = [[] for _ in range(p)]
     drawn_in = set(warped_columns(kernel, range(p)))
     for leaf, columns in leaves(kernel, list(range(p))):

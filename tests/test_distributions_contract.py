@@ -7,7 +7,7 @@ import pytest
 
 from kcdo.distributions import ConditionalDistribution, join, lazy
 from kcdo.distributions import batch as batch_module
-from tests.kinds import (
+from tests.distribution_kinds import (
     EVERY,
     LINES,
     PLANES,

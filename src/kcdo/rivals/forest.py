@@ -7,10 +7,14 @@ the 1 % of tail that all kernel methods get; a and b by the out-of-bag log score
 and moments are those of the quantiles themselves.
 """
 
-import numpy as np
+from typing import Any
 
-from experiments.rivals.base import Array, NotApplicable, Rival
-from experiments.rivals.mixtures import Mixture
+import numpy as np
+from numpy.typing import NDArray
+
+from kcdo.arrays import Array
+from kcdo.rivals.base import NotApplicable, Rival
+from kcdo.rivals.mixtures import Mixture
 
 _LEVELS = (np.arange(199) + 0.5) / 199
 _LEAVES = (1, 3, 5, 10, 20)
@@ -42,7 +46,7 @@ class QuantileForest(Rival):
         ]
         self.smoothing = choices[int(np.argmax(scores))]
 
-    def _forest(self, leaf: int):
+    def _forest(self, leaf: int) -> Any:
         from quantile_forest import RandomForestQuantileRegressor
 
         return RandomForestQuantileRegressor(
@@ -55,7 +59,7 @@ class QuantileForest(Rival):
         return _Quantiles(quantiles, *self.smoothing, self._floor[0])
 
 
-def _out_of_bag(forest, X: Array, scored: Array) -> Array:
+def _out_of_bag(forest: Any, X: Array, scored: NDArray[np.integer]) -> Array:
     predicted = forest.predict(X[scored], quantiles=list(_LEVELS), oob_score=True, indices=scored)
     return np.where(np.isnan(predicted), np.nanmedian(predicted, axis=0), predicted)
 

@@ -1,9 +1,11 @@
 """Mixtures of Gaussians with independent outputs: what most rivals predict."""
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
-from experiments.rivals.base import Array
+from kcdo.arrays import Array
 
 _ELEMENTS = 1 << 22  # numbers in one temporary array
 _LOG_2PI = np.log(2 * np.pi)
@@ -70,7 +72,7 @@ class Mixture:
         """P(Y <= y), (Q, G)."""
         return self._at(y, lambda z, sd: ndtr(z))
 
-    def _at(self, y: Array, factor: object) -> Array:
+    def _at(self, y: Array, factor: Callable[[Array, Array], Array]) -> Array:
         """Σ_k w_qk Π_j factor(z_kj), a block of points, or a query, at a time."""
 
         def terms(means: Array, sds: Array, points: Array) -> Array:

@@ -13,8 +13,9 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
-from experiments.rivals.base import Array, Rival
-from experiments.rivals.mixtures import Mixture
+from kcdo.arrays import Array
+from kcdo.rivals.base import Rival
+from kcdo.rivals.mixtures import Mixture
 
 _FIRST = 1500  # distinct inputs for the marginal likelihood of both families
 _EXACT_UP_TO = 12_000  # distinct inputs conditioned on; beyond, a random subset of the next size
@@ -68,7 +69,7 @@ class Rows:
             return cls(X, y, np.ones(len(X)), np.zeros(len(X)))
         member = member.ravel()
         mean = np.bincount(member, y) / counts
-        squares = np.bincount(member, (y - mean[member]) ** 2)
+        squares = np.asarray(np.bincount(member, (y - mean[member]) ** 2), dtype=float)
         return cls(inputs, mean, counts.astype(float), squares)
 
     def part(self, chosen: NDArray[np.integer]) -> "Rows":

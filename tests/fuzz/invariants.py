@@ -1,0 +1,342 @@
+"""What must hold of every fit, whatever the data: functions that raise AssertionError if not."""
+
+import pickle
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import kstest
+
+import kcdo
+from tests.fuzz.problems import Problem
+
+LEVELS = np.array([0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
+
+
+class Skipped(Exception):  # noqa: N818 - nothing is wrong
+    """A problem of which an invariant says nothing."""
+
+
+class Case:
+    """A fitted problem: data, model, queries and their distributions."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.X, self.Y, self.weights = problem.data()
+        self.frame = problem.as_frame(self.X)
+        self.model = problem.model().fit(self.frame, self.Y, self.weights)
+        self.rng = np.random.default_rng([problem.seed, 2])
+        rows = self.rng.integers(len(self.X), size=4)
+        self.queries = self.X[rows] + 0.1 * self.X.std(axis=0) * self.rng.normal(size=(4, 1))
+        self.categorical = "Categorical" in problem.options.get("kernel_x", "")
+        self.centres = "Nystrom" in problem.options.get("solver", "")
+        if self.categorical:
+            self.queries = self.X[rows]
+        self.dist = self.given(self.queries)
+        self.signed = problem.options.get("positivity") == "'signed'"
+        outputs = self.Y.reshape(len(self.Y), -1)
+        self.unit = np.maximum(outputs.std(axis=0), 1e-9 * np.abs(outputs).max(axis=0)) + 1e-300
+        self.points = self.Y[self.rng.integers(len(self.Y), size=6)]
+
+    def given(self, queries: np.ndarray, model: Any = None) -> Any:
+        """Return the distributions of some inputs."""
+        return (model or self.model).conditional(self.problem.as_frame(queries))
+
+    def answers(self, model: Any = None, queries: np.ndarray | None = None) -> list[np.ndarray]:
+        """Return numbers that a model says of some inputs, in units of the outputs."""
+        dist = self.given(self.queries if queries is None else queries, model)
+        found = [dist.mean() / (self.unit[0] if self.problem.flat else self.unit)]
+        if not self.signed:
+            found.append(dist.logpdf(self.points) + np.log(self.unit).sum())
+            found.append(dist.cdf(self.points))
+        return found
+
+    def same(self, other: list[np.ndarray], tolerance: float, what: str) -> None:
+        """Need answers to be those of the model."""
+        for found, wanted in zip(other, self.answers(), strict=True):
+            near(found, wanted, tolerance, what)
+
+
+def near(found: Any, wanted: Any, tolerance: float, what: str) -> None:
+    """Need numbers to be equal up to a tolerance, relative where they are large."""
+    found, wanted = np.asarray(found, float), np.asarray(wanted, float)
+    same = (found == wanted) | (np.abs(found - wanted) <= tolerance * np.maximum(1, np.abs(wanted)))
+    if not same.all():
+        worst = np.flatnonzero(~same.ravel())[0]
+        raise AssertionError(f"{what}: {found.ravel()[worst]!r} for {wanted.ravel()[worst]!r}")
+
+
+INVARIANTS: dict[str, Callable[[Case], None]] = {}
+
+
+def invariant(function: Callable[[Case], None]) -> Callable[[Case], None]:
+    """Register what must hold."""
+    INVARIANTS[function.__name__.replace("_", " ")] = function
+    return function
+
+
+def of_one_output(function: Callable[[Case], None]) -> Callable[[Case], None]:
+    """Register what must hold of densities of one output."""
+
+    def checked(case: Case) -> None:
+        if case.problem.joint or case.signed:
+            raise Skipped
+        function(case)
+
+    INVARIANTS[function.__name__.replace("_", " ")] = checked
+    return function
+
+
+@invariant
+def densities_are_numbers(case: Case) -> None:
+    assert np.isfinite(case.dist.mean()).all(), "a mean is not finite"
+    if case.signed:
+        raise Skipped
+    p, logs = case.dist.pdf(case.points), case.dist.logpdf(case.points)
+    assert np.all(p >= 0), "a density is negative"
+    assert not np.isnan(logs).any(), "a log density is NaN"
+    with np.errstate(divide="ignore"):
+        normal = p > 1e-290
+        near(np.log(p[normal]), logs[normal], 1e-9, "logpdf is log pdf")
+    assert np.all(case.dist.std() >= 0), "an sd is negative or NaN"
+
+
+@of_one_output
+def distribution_functions_rise(case: Case) -> None:
+    places = np.sort(np.append(case.Y.ravel(), case.dist.quantile(LEVELS).ravel()))
+    steps = case.dist.cdf(places)
+    assert np.all((steps >= -1e-12) & (steps <= 1 + 1e-12)), "a cdf is not a probability"
+    assert np.all(np.diff(steps, axis=1) >= -1e-10), "a cdf falls"
+    assert np.all(np.diff(case.dist.quantile(LEVELS), axis=1) >= 0), "quantiles fall"
+
+
+@of_one_output
+def quantiles_invert_the_distribution_function(case: Case) -> None:
+    places = case.dist.quantile(LEVELS)
+    width = np.maximum(np.abs(places), case.unit[0])[:, None, :]
+    for row in range(len(case.dist)):
+        one, hair = case.dist[row], 1e-9 * width[row, 0]
+        below, above = one.cdf(places[row] - hair)[0], one.cdf(places[row] + hair)[0]
+        assert np.all((below <= LEVELS + 1e-6) & (above >= LEVELS - 1e-6)), "cdf(quantile(q)) ≠ q"
+
+
+@of_one_output
+def densities_integrate_to_probabilities(case: Case) -> None:
+    edges = case.dist.quantile(np.linspace(0.001, 0.999, 200))
+    places, weights = np.polynomial.legendre.leggauss(6)
+    for row, line in enumerate(edges):
+        line = np.unique(line)
+        half, middle = 0.5 * np.diff(line)[:, None], 0.5 * (line[1:] + line[:-1])[:, None]
+        one = case.dist[row]
+        p = one.pdf((middle + half * places).ravel())[0].reshape(len(half), -1)
+        mass = float(np.sum(half * weights * p))
+        wanted = float(np.ptp(one.cdf(line[[0, -1]])[0]))
+        near(mass, wanted, 0.02, "∫ pdf")
+
+
+@of_one_output
+def moments_are_expectations(case: Case) -> None:
+    mean, sd = case.dist.mean().ravel(), case.dist.std().ravel()
+    if not np.all(np.isfinite(sd)):
+        raise Skipped
+    unit = case.unit[0]
+    near(case.dist.expect(lambda y: y / unit).ravel(), mean / unit, 1e-3, "E y")
+    (low,) = case.dist[:1].quantile(0.3).ravel()[:1]
+    below = case.dist.expect(lambda y: (y <= low).astype(float)).ravel()
+    near(below, case.dist.cdf([low]).ravel(), 1e-6, "E 1[y <= a]")
+
+
+@of_one_output
+def intervals_and_regions_hold_their_level(case: Case) -> None:
+    for row, (low, high) in enumerate(np.reshape(case.dist.interval(0.8), (-1, 2))):
+        inside = np.ptp(case.dist[row].cdf([low, high])[0])
+        near(inside, 0.8, 1e-3, "probability of an interval")
+    draws = case.dist.sample(400, random_state=1)
+    for row, region in enumerate(case.dist.hpd(0.8)):
+        share = np.mean(region.contains(draws[row]))
+        assert share > 0.8 - 0.11, f"an 80 % region holds {share:.2f} of draws"
+
+
+@invariant
+def draws_are_of_the_distribution(case: Case) -> None:
+    if case.signed:
+        raise Skipped
+    draws = case.dist.sample(300, random_state=0)
+    assert np.isfinite(draws).all(), "a draw is not finite"
+    again = case.dist.sample(300, random_state=0)
+    assert np.array_equal(draws, again), "draws of one seed differ"
+    if not case.problem.joint:
+        ranks = case.dist[0].cdf(draws[0].ravel())[0]
+        if len(np.unique(ranks)) > 250:
+            assert kstest(ranks, "uniform").pvalue > 1e-7, "draws are not of the cdf"
+
+
+@invariant
+def rows_in_any_order(case: Case) -> None:
+    if case.problem.selection != "auto" and case.centres:  # streams are read in their own order
+        raise Skipped
+    order = case.rng.permutation(len(case.X))
+    weights = None if case.weights is None else case.weights[order]
+    frame = case.problem.as_frame(case.X[order])
+    other = case.problem.model().fit(frame, case.Y[order], weights)
+    case.same(case.answers(other), 1e-8, "permuted rows")
+
+
+@invariant
+def one_query_or_many(case: Case) -> None:
+    single = [case.answers(queries=case.queries[i : i + 1]) for i in range(len(case.queries))]
+    case.same([np.concatenate(parts) for parts in zip(*single, strict=True)], 1e-7, "one by one")
+
+
+@of_one_output
+def summaries_are_single_calls(case: Case) -> None:
+    table = case.dist.summary(["mean", "sd", "q50", "logpdf"], case.points[: len(case.dist)])
+    unit, mean = case.unit[0], case.dist.mean()
+    near(table["mean"] / unit, mean / unit, 1e-9, "mean")
+    near(table["sd"] / unit, case.dist.std() / unit, 1e-6, "sd")
+    near(table["q50"] / unit, case.dist.quantile([0.5]).reshape(mean.shape) / unit, 1e-6, "q50")
+    pairs = case.dist.logpdf_pairs(case.points[: len(case.dist)])
+    near(table["logpdf"], pairs, 1e-9, "logpdf")
+
+
+@invariant
+def files_and_pickles(case: Case) -> None:
+    wanted = case.answers()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.kcdo"
+        case.model.save(path)
+        loaded = kcdo.load(path)
+    for other in (loaded, pickle.loads(pickle.dumps(case.model))):
+        for a, b in zip(case.answers(other), wanted, strict=True):
+            near(a, b, 1e-10, "after save or pickle")
+
+
+@invariant
+def threads_change_nothing(case: Case) -> None:
+    wanted = case.answers()
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: case.answers(), range(4)):
+            for a, b in zip(found, wanted, strict=True):
+                near(a, b, 1e-9, "from another thread")
+
+
+@invariant
+def units_of_inputs(case: Case) -> None:
+    if case.problem.options.get("kernel_x", "") in (
+        "kcdo.Gaussian(0.7)",
+        "kcdo.Periodic(3.0, 1.0)",
+    ):
+        raise Skipped
+    frame = case.problem.as_frame(case.X * 4.0)
+    other = case.problem.model().fit(frame, case.Y, case.weights)
+    case.same(case.answers(other, case.queries * 4.0), 1e-6, "inputs times 4")
+
+
+@invariant
+def units_of_outputs(case: Case) -> None:
+    if "alpha_prime" in case.problem.options or case.problem.support() is not None:
+        raise Skipped
+    other = case.problem.model().fit(case.frame, case.Y * 8.0, case.weights)
+    dist = case.given(case.queries, other)
+    near(dist.mean() / 8.0 / case.unit.max(), case.dist.mean() / case.unit.max(), 1e-6, "mean")
+    if not case.signed:
+        near(dist.cdf(case.points * 8.0), case.dist.cdf(case.points), 1e-6, "outputs times 8")
+
+
+@invariant
+def counts_are_copies(case: Case) -> None:
+    if case.problem.weights != "counts" or case.problem.selection != "heuristic":
+        raise Skipped
+    if case.centres:
+        raise Skipped
+    assert case.weights is not None
+    copies = np.repeat(np.arange(len(case.X)), case.weights.astype(int))
+    frame = case.problem.as_frame(case.X[copies])
+    case.same(case.answers(case.problem.model().fit(frame, case.Y[copies])), 1e-5, "copies")
+
+
+@invariant
+def uncertain_inputs_in_their_limit(case: Case) -> None:
+    if case.categorical:
+        raise Skipped
+    certain = np.zeros(case.queries.shape[1])
+    for inputs in (
+        kcdo.GaussianInput(case.queries, certain),
+        kcdo.SampleInput(case.queries[:, None]),
+    ):
+        dist = case.model.conditional(inputs)
+        near(
+            dist.mean() / case.unit.max(), case.dist.mean() / case.unit.max(), 1e-6, "certain input"
+        )
+
+
+@invariant
+def the_same_rows_again(case: Case) -> None:
+    if case.centres:  # others are chosen
+        raise Skipped
+    other = case.model.refit(case.frame, case.Y, case.weights)
+    case.same(case.answers(other), 1e-5, "refit")
+
+
+@invariant
+def streams_are_sums(case: Case) -> None:
+    if case.problem.selection != "heuristic" or case.problem.rows < 8:
+        raise Skipped
+    if "solver" in case.problem.options and "Nystrom" not in case.problem.options["solver"]:
+        raise Skipped
+    if case.categorical:  # later rows may have others
+        raise Skipped
+    half = len(case.X) // 2
+    cut = [slice(0, half), slice(half, None)]
+    frames = [case.problem.as_frame(case.X[part]) for part in cut]
+    weights = [None if case.weights is None else case.weights[part] for part in cut]
+    one, other = (
+        case.problem.model().partial_fit(frames[0], case.Y[cut[0]], weights[0]) for _ in range(2)
+    )
+    one.partial_fit(frames[1], case.Y[cut[1]], weights[1])
+    other.merge(other.worker().partial_fit(frames[1], case.Y[cut[1]], weights[1]))
+    for a, b in zip(case.answers(one), case.answers(other), strict=True):
+        near(a, b, 1e-6, "partial_fit and merge")
+
+
+@invariant
+def marginals_of_joint_outputs(case: Case) -> None:
+    if not case.problem.joint or case.signed:
+        raise Skipped
+    mean = case.dist.mean()
+    for i in range(len(case.problem.outputs)):
+        line = case.dist.marginal(i)
+        near(line.mean().ravel() / case.unit[i], mean[:, i] / case.unit[i], 1e-3, "marginal mean")
+        middle = line.quantile(0.5)
+        near(np.diagonal(line.cdf(middle.ravel())), np.full(len(middle), 0.5), 1e-6, "median")
+
+
+@invariant
+def data_are_not_touched(case: Case) -> None:
+    X, Y, weights = case.problem.data()
+    assert np.array_equal(X, case.X), "the fit wrote into X"
+    assert np.array_equal(Y, case.Y), "the fit wrote into y"
+    assert weights is None or np.array_equal(weights, case.weights), "the fit wrote into weights"
+
+
+@invariant
+def far_inputs_have_distributions(case: Case) -> None:
+    if case.categorical:
+        raise Skipped
+    far = case.queries + 1e6 * (case.X.std(axis=0) + np.abs(case.X).max(axis=0) + 1.0)
+    dist = case.given(far)
+    assert np.isfinite(dist.mean()).all(), "far away a mean is not finite"
+    if not case.signed:
+        assert not np.isnan(dist.logpdf(case.points)).any(), "far away a density is NaN"
+
+
+@invariant
+def frames_are_arrays(case: Case) -> None:
+    if case.problem.frame == "array":
+        raise Skipped
+    other = case.problem.model().fit(case.X, case.Y, case.weights)
+    dist = other.conditional(case.queries)
+    near(dist.mean() / case.unit.max(), case.dist.mean() / case.unit.max(), 1e-9, "array for frame")

@@ -1,0 +1,88 @@
+"""Data in any unit: within the range that works answers are the same; beyond it fits refuse."""
+
+import numpy as np
+import pytest
+
+import kcdo
+from kcdo.errors import InvalidInputError
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(30, 2))
+Y = X[:, :1] + 0.3 * RNG.normal(size=(30, 3))
+M = kcdo.ConditionalDensityOperator
+
+
+def answers(model, queries, unit):
+    dist = model.conditional(queries)
+    ends = dist.quantile([0.1, 0.5, 0.9])
+    found = [dist.mean(), dist.std(), ends, dist.interval(0.8), dist.mode()]
+    found += [np.array([region.volume for region in dist.hpd(0.5)])]
+    densities = [dist.pdf(np.array([0.0, 0.5]) * unit), dist.entropy() - np.log(unit)]
+    return [*(part / unit for part in found), densities[0] * unit, densities[1]]
+
+
+@pytest.mark.parametrize("selection", ["heuristic", "auto"])
+@pytest.mark.parametrize(("x", "y"), [(1, 5), (400, -400), (-400, 400)])
+def test_powers_of_two_change_no_answer(short_searches, tmp_path, selection, x, y):
+    wanted = answers(M(selection=selection).fit(X, Y[:, 0]), X[:3], 1.0)
+    a, b = 2.0**x, 2.0**y
+    model = M(selection=selection).fit(X * a, Y[:, 0] * b)
+    model.save(tmp_path / "model.kcdo")
+    for each in (model, kcdo.load(tmp_path / "model.kcdo")):
+        for found, expected in zip(answers(each, X[:3] * a, b), wanted, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+        densities = answers(each, X[:3] * a, b)[-2]
+        np.testing.assert_allclose(densities, wanted[-2], rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["density", "mean", "partial"])
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (1e170, 1.0, "column 0 of X reaches .*e[+]1[67].: numbers up to 1e[+]130 .* Divide"),
+        (1e-200, 1.0, "column 0 of X varies by .*e-.*: from 1e-130 on .* Multiply"),
+        (1.0, 1e205, "column 0 of Y reaches .*e[+]205: numbers up to 1e[+]130"),
+        (1.0, 1e-243, "column 0 of Y varies by .*e-24.: from 1e-130 on"),
+    ],
+)
+def test_what_cannot_be_computed_with_is_refused(kind, x, y, message):
+    if kind == "mean":
+        fit = kcdo.ConditionalMeanOperator().fit
+    else:
+        fit = M().partial_fit if kind == "partial" else M(selection="heuristic").fit
+    with pytest.raises(InvalidInputError, match=message):
+        fit(X * x, Y[:, 0] * y)
+
+
+def test_joint_densities_have_a_range_of_their_own():
+    with pytest.raises(InvalidInputError, match=r"outputs together vary by 1e-.*: joint densities"):
+        M(selection="heuristic").fit(X, Y * 1e-100)
+
+
+def test_further_rows_and_uncertain_inputs_have_the_same_range():
+    model = M(selection="heuristic").partial_fit(X, Y[:, 0])
+    with pytest.raises(InvalidInputError, match=r"column 1 of X reaches 2e[+]170"):
+        model.partial_fit([[0.0, 2e170]], [0.0])
+    model.partial_fit(X[:1], Y[:1, 0])  # one row has no spread, and needs none
+    for inputs in (kcdo.GaussianInput([[0.0, 1e170]], 1.0), kcdo.SampleInput([[[0.0, 1e170]]])):
+        with pytest.raises(InvalidInputError, match=r"column 1 of X reaches 1e[+]170"):
+            model.conditional(inputs)
+
+
+@pytest.mark.parametrize("unit", [1e-120, 1e120])
+def test_uncertain_inputs_in_their_limit_are_points(unit):
+    model = M(kernel_x=kcdo.Gaussian(unit), selection="heuristic").fit(X * unit, Y[:, 0])
+    point = model.predict(X[:3] * unit)
+    sample = kcdo.SampleInput(X[:3, None] * unit)
+    for inputs in (kcdo.GaussianInput(X[:3] * unit, 0.0), sample):
+        np.testing.assert_allclose(model.predict(inputs), point, rtol=1e-9, atol=1e-12)
+
+
+def test_names_of_columns_are_told(rng):
+    import pandas as pd
+
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1] * 1e200})
+    with pytest.raises(InvalidInputError, match="column 'b' of X reaches"):
+        M(selection="heuristic").fit(frame, Y[:, 0])
+    with pytest.raises(InvalidInputError, match="column 'c' of Y reaches"):
+        M(selection="heuristic").fit(X, pd.Series(Y[:, 0] * 1e200, name="c"))

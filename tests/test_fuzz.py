@@ -1,0 +1,91 @@
+"""A few of the random problems of tests/fuzz, and that the campaign sees and shrinks what fails."""
+
+import numpy as np
+import pytest
+
+from tests.fuzz import campaign as fuzz
+from tests.fuzz import designs
+from tests.fuzz.invariants import INVARIANTS, near
+from tests.fuzz.problems import Problem
+
+
+def test_what_must_hold_holds_of_a_few_problems():
+    tally = fuzz.campaign(range(6), shrink=False)
+    assert not tally.failures, "\n".join(map(str, tally.failures))
+    assert tally.problems == 6
+    assert sum(tally.checks.values()) > 60
+    assert "6 problems" in str(tally)
+
+
+def test_a_problem_follows_from_its_seed():
+    first, again = (Problem.random(11) for _ in range(2))
+    assert first == again
+    for a, b in zip(first.data(), again.data(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert len({repr(Problem.random(seed)) for seed in range(50)}) == 50
+
+
+def test_code_to_paste_makes_the_problem_again():
+    problem = Problem(3, 6, ("normal", "ties"), ("smooth",), "counts", flat=True)
+    names: dict = {}
+    exec(problem.code(), names)
+    X, Y, weights = problem.data()
+    np.testing.assert_array_equal(names["X"], X)
+    np.testing.assert_array_equal(names["y"], Y)
+    np.testing.assert_array_equal(names["weights"], weights)
+    wanted = problem.model().fit(X, Y, weights).predict(X)
+    np.testing.assert_allclose(names["model"].predict(X), wanted)
+    many = Problem(3, 200, ("normal",), ("smooth",))
+    assert "Problem(seed=3, rows=200" in many.code()
+
+
+def test_a_failure_is_found_and_made_smaller(monkeypatch):
+    def wrong(case):
+        assert case.problem.rows < 5, "too many rows"
+
+    monkeypatch.setattr(fuzz, "INVARIANTS", {"few rows": wrong})
+    problem = Problem(5, 60, ("normal", "heavy"), ("smooth",), "counts", flat=True)
+    (failure,) = fuzz.check(problem, ["few rows"]).failures
+    assert "too many rows" in str(failure)
+    small = fuzz.shrunk(failure).problem
+    assert (small.rows, small.inputs, small.weights) == (5, ("normal",), "none")
+
+
+def test_a_refusal_and_a_crash_are_told_apart(monkeypatch):
+    refused = fuzz.check(Problem(5, 20, ("normal",), ("smooth",), options={"alpha": "-1.0"}))
+    assert "alpha must be positive" in refused.refused
+    monkeypatch.setattr(fuzz, "Case", lambda problem: 1 / 0)
+    (failure,) = fuzz.check(Problem(5, 20, ("normal",), ("smooth",))).failures
+    assert (failure.invariant, failure.error) == ("fit", "ZeroDivisionError: division by zero")
+
+
+def test_near_tells_what_differs():
+    near([1.0, np.inf], [1.0 + 1e-9, np.inf], 1e-8, "same")
+    with pytest.raises(AssertionError, match=r"other: .*1\.5.* for .*1\.0"):
+        near([1.5], [1.0], 1e-3, "other")
+    with pytest.raises(AssertionError):
+        near([np.nan], [1.0], 1.0, "no number")
+    assert len(INVARIANTS) >= 20
+
+
+def test_the_default_is_near_a_truth_that_is_known():
+    found = designs.outcome(designs.DESIGNS["linear"], 0)
+    assert found.marginal < found.model < found.truth + 0.05
+    assert found.truth - found.model < 0.15
+    assert np.all(np.abs(found.coverage - designs.LEVELS) < 0.12)
+    assert designs.line("linear", [found]).startswith("| linear | ")
+
+
+def test_coverage_that_is_off_by_more_than_chance_is_marked():
+    right = np.tile(designs.LEVELS, (5, 1)) + 0.01 * np.arange(-2, 3)[:, None]
+    assert not designs.is_off(right).any()
+    assert designs.is_off(right - 0.15).all()
+
+
+@pytest.mark.parametrize("name", designs.DESIGNS)
+def test_designs_have_draws_and_densities(name):
+    design = designs.DESIGNS[name]
+    given = design.given(np.zeros((500, design.columns)))
+    draws = given.rvs(random_state=np.random.RandomState(0))
+    assert np.shape(draws) == (500,)
+    assert np.isfinite(given.logpdf(draws)).all()
