@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from tests.kinds import LINES, PLANES, Q
 
 from kcdo.components.base import predict_anywhere
 from kcdo.distributions import GroupedBatch, MixtureBatch
 from kcdo.inputs import GaussianInput, SampleInput
+from tests.distribution_kinds import LINES, PLANES, Q
 
 SOME = ("grid", "affine grid", "mixture", "nested mixture", "tabulated", "spikes")
 WEIGHTS = np.array([0.2, 0.5, 0.3])

@@ -17,15 +17,14 @@ _LEVELS = (0.5, 0.9, 0.95)
 def scores(model: Model, X: Any, Y: Any) -> dict[str, Any]:
     """Return the scores; those of single outputs by the name of the target."""
     dist = model.estimator.conditional(X)
+    if dist.n_outputs > 1:
+        dist.mean()  # what a chain draws for it is kept, and serves every marginal
     singles = {model.targets[0]: (dist, Y)}
     if not model.flat:
         columns = np.asarray(Y).reshape(len(Y), -1).T
         pairs = enumerate(zip(model.targets, columns, strict=True))
         singles = {t: (dist.marginal(i), column) for i, (t, column) in pairs}
-    joint = {}
-    if dist.n_outputs > 1:
-        dist.mean()  # what a chain draws for it is kept, and serves every marginal
-        joint = metrics.joint_scores(dist, Y)
+    joint = metrics.joint_scores(dist, Y) if dist.n_outputs > 1 else {}
     return {
         "rows": len(Y),
         "log_score": metrics.log_score(dist, Y),

@@ -503,7 +503,9 @@ class ConditionalDensityOperator(ConditionalEstimator):
         for j, link in enumerate(chain.links):
             inputs = link_rows(rows, chain.order, j).X
             given = partial(condition, link, flat=True)
-            found += shuffled_divergences(given, inputs, shuffled_columns=range(p))
+            found += shuffled_divergences(
+                given, inputs, n_rows=_IMPORTANCE_ROWS, shuffled_columns=range(p)
+            )
         return 1.0 - np.exp(-found / len(chain.links))
 
     def _fit_chunks(self, engine: Engine, started: float) -> None:
