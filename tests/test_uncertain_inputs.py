@@ -89,5 +89,6 @@ def test_wrong_width_is_an_error(data):
 def test_as_many_points_as_are_asked_for(asked, made):
     inputs = kcdo.GaussianInput([[0.5, -0.5], [0.0, 0.0]], 0.25, n_points=asked)
     for each in (inputs, inputs[:1], inputs.columns([1]), inputs.replace(inputs.mean + 1.0)):
-        points, weights = points_of(each)
-        assert len(points) == weights.shape[1] == made
+        points, starts, weights = points_of(each)
+        assert len(points) == len(weights) == made * len(each)
+        assert set(np.diff(starts)) == {made}
