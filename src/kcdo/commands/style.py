@@ -86,7 +86,8 @@ PLAIN = Style()
 
 
 def _floats(texts: pd.Series) -> Array:
-    found = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    numbers = pd.to_numeric(texts, errors="coerce")
+    found = np.array(numbers.to_numpy(dtype=float, na_value=np.nan))
     # some versions of pandas take a number that is too large for a text
     huge = texts.astype(str).str.fullmatch(_WITH_EXPONENT).to_numpy(dtype=bool) & np.isnan(found)
     found[huge] = [float(text) for text in texts[huge]]
