@@ -67,7 +67,8 @@ def test_an_automatic_fit_reports_them_of_its_training_rows(support):
     X = pd.DataFrame({"a": rng.uniform(-1, 1, 40), "b": rng.uniform(-1, 1, 40)})
     y = np.exp(X["a"] + 0.2 * rng.standard_normal(40))
     model = kcdo.ConditionalDensityOperator(support=support).fit(X, y)
-    assert model.report_.importances == pytest.approx(importances(model, X))
+    # the same definition, on fewer rows
+    assert model.report_.importances == pytest.approx(importances(model, X), abs=0.02)
 
 
 def test_no_rows():
