@@ -251,8 +251,6 @@ def test_expectations_agree_with_moments(batch):
     dist = distribution(batch)
     np.testing.assert_allclose(dist.expect(lambda y: np.ones(len(y))), 1.0, rtol=1e-9)
     tolerance = 1e-4 if batch.dim == 1 else 0.2  # heavy tails in the plane have few points
-    if batch in (LINES["tabulated"], LINES["atoms"]):
-        tolerance = 4e-3  # moments through a table are taken at points
     mean, sd = dist.mean().reshape(Q, -1), dist.std().reshape(Q, -1)
     found = dist.expect(lambda y: np.reshape(y, (len(y), -1)))
     assert np.all(np.abs(found - mean) < tolerance * sd)

@@ -130,6 +130,15 @@ class MixtureBatch(Batch):
             cov += w[:, None, None] * (c + gap[:, :, None] * gap[:, None, :])
         return np.asarray(mean), cov
 
+    def moment_points(self) -> tuple[Array, Array] | None:
+        """Those of all parts, where every one has some."""
+        found = [part.moment_points() for part in self.parts]
+        there = [each for each in found if each is not None]
+        if len(there) < len(found):
+            return None
+        masses = [w[:, None] * m for w, (_, m) in zip(self.weights.T, there, strict=True)]
+        return np.hstack([points for points, _ in there]), np.hstack(masses)
+
     def atoms(self) -> tuple[Array, Array] | None:
         """Those of all parts, which share their places, times the weights."""
         found = [(part.atoms(), w) for part, w in zip(self.parts, self.weights.T, strict=True)]

@@ -12,7 +12,7 @@ from kcdo.distributions.integration import NO_CUTS, between, is_shared, split_fo
 from kcdo.distributions.layouts import Layout
 
 _MATRIX_ELEMENTS = 1 << 23  # nodes x points evaluated at a time
-_MOMENT_NODES = 256  # least number that moments are taken by
+_MOMENT_NODES = 64  # from here on a few points in every cell tell moments through a table
 _CANCELS = 1e5  # squares about the centre, in variances, that leave few digits of a variance
 
 
@@ -107,27 +107,12 @@ class NodeBatch(Batch):
         return np.broadcast_to(points, (len(self), *points.shape)), self.masses @ shares
 
     def moment_points(self) -> tuple[Array, Array] | None:
-        """For d = 1 on a grid, nodes and the middles between them, of a finer grid if need be.
-
-        A triangle of masses 1/3 at its middle and half way to its ends has the moments of a hat up
-        to the third; a density that is linear between nodes is so between more of them.
-        """
-        if self.dim > 1 or not self.layout.linear:
+        """For d = 1 on a fine grid, two Gauss points in every cell: they are close enough."""
+        if self.dim > 1 or not self.layout.linear or self.layout.n_nodes < _MOMENT_NODES:
             return None
-        nodes, masses = self.layout.nodes[:, 0], self.masses
-        finer = -(-_MOMENT_NODES // len(nodes))
-        if finer > 1:
-            places = np.linspace(0, len(nodes) - 1, finer * (len(nodes) - 1) + 1)
-            masses = masses @ np.maximum(1.0 - np.abs(places - np.arange(len(nodes))[:, None]), 0.0)
-            masses /= masses.sum(axis=1, keepdims=True)
-            nodes = np.linspace(nodes[0], nodes[-1], len(places))
-        n, half = len(nodes), 0.5 * (nodes[1] - nodes[0])
-        points = np.linspace(nodes[0] - half, nodes[-1] + half, 2 * n + 1)
-        spread = np.zeros((len(self), 2 * n + 1))
-        spread[:, 1::2] = masses / 3.0
-        spread[:, :-1:2] += masses / 3.0
-        spread[:, 2::2] += masses / 3.0
-        return np.broadcast_to(points, spread.shape), spread
+        points, shares = self.layout.quadrature()
+        masses = np.asarray(self.masses @ shares)
+        return np.broadcast_to(points[:, 0], masses.shape), masses
 
     def knots(self) -> Array:
         """Knots shared by all distributions."""

@@ -11,7 +11,6 @@ from kcdo.distributions.batch import Batch, Rows, join
 from kcdo.distributions.climbing import climb
 from kcdo.distributions.integration import NO_CUTS, between, split_for, with_edges
 from kcdo.distributions.lines import Line
-from kcdo.distributions.mixtures import MixtureBatch
 from kcdo.transforms import Transform
 
 _MIDDLE = np.array([0.25, 0.75])
@@ -111,9 +110,6 @@ class TransformedBatch(Batch):
 
     def moments(self) -> tuple[Array, Array]:
         """Mean and covariance, by quadrature."""
-        if self.dim == 1 and isinstance(self.inner, MixtureBatch):
-            parts = [replace(self, inner=part) for part in self.inner.parts]
-            return MixtureBatch(parts, self.inner.weights).moments()
         if self.dim == 1:
             return self._moments_at_points() or self._moments_on_a_line()
         lines = [self.marginal([i]).moments() for i in range(self.dim)]
