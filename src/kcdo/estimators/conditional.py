@@ -510,6 +510,11 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     def _fit_chunks(self, engine: Engine, started: float) -> None:
         """Fit to chunks wherever they are: look at all, draw a sample, plan, add up, solve."""
+        if self.missing == "marginalise":
+            raise InvalidInputError(
+                'missing="marginalise" takes missing values from near rows, and chunks do not see '
+                "those of others: fit all rows at once, or use partial_fit."
+            )
         options = self._stream_options()
         learn_columns(self, engine)
         overview = engine.total(Look(ChunkReader(self)), Overview.plus, "looking at the chunks")
