@@ -35,6 +35,9 @@ def real():
     return fetch
 
 
+collect_ignore = ["conftest.py"]  # it has no doctests, and src/ has a module of this name
+
+
 # Manners do not depend on how good the choice is: two or three steps of every search, few folds.
 SHORT = Effort(
     race_steps=3,

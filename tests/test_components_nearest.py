@@ -79,7 +79,7 @@ def test_several_outputs_categories_and_weights(short):
     Y = centre + 0.1 * rng.standard_normal((600, 2))
     weights = np.where(X[:, 0] > 6.0, 1.0, 0.1)
     kernel = kcdo.Matern(1.0).on([0]) * kcdo.Categorical(0.5).on([1])
-    model = on_few_centres(kernel_x=kernel).fit(X, Y, sample_weight=weights)
+    model = on_few_centres(kernel_x=kernel, joint="grid").fit(X, Y, sample_weight=weights)
     assert model.report_.weights["nearest"] > 0.3
     assert np.abs(model.predict(X[:200]) - centre[:200]).mean() < 0.3
     assert model.report_.memory > model._operator.primary.nbytes + Y.nbytes

@@ -323,10 +323,15 @@ def test_two_fits_at_once(client, serial):
 def test_ctrl_c_cancels_the_tasks(client):
     chunks = [delayed(slow)(chunk, 1.0) for chunk in cut(*waves())]
     model = quick()
-    timer = threading.Timer(1.5, signal.raise_signal, [signal.SIGINT])
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(chunks)
+    for _ in range(3):  # a signal may come between two bytecodes that swallow it
+        timer = threading.Timer(1.5, signal.raise_signal, [signal.SIGINT])
+        timer.start()
+        try:
+            model.fit(chunks)
+        except KeyboardInterrupt:
+            break
+    else:
+        pytest.fail("no interrupt reached the fit")
     assert not hasattr(model, "report_")
     assert_idle(client)
 

@@ -22,6 +22,8 @@ FEW = {
 @unix
 @pytest.mark.parametrize("name", LIVES)
 def test_a_few_lives(name):
+    if name == "processes":
+        pytest.skip("forks beside busy threads may hang: run by make campaign, see docs")
     assert LIVES[name][0](FEW[name])
 
 

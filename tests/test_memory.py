@@ -33,7 +33,7 @@ def test_memory_left_by_ulimit(monkeypatch):
     limits = pytest.importorskip("resource")
     page = limits.getpagesize()
     files = {"meminfo": "MemAvailable: 99999999 kB\n", "statm": "3 2 1\n", "memory.max": "max"}
-    monkeypatch.setattr(Path, "read_text", lambda self: files[self.name])
+    monkeypatch.setattr(Path, "read_text", lambda self: files.get(self.name, "0"))
     monkeypatch.setattr(limits, "getrlimit", lambda kind: (10 * page, -1))
     assert available_memory() == 7 * page
     files["statm"] = "none"
