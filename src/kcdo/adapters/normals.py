@@ -14,8 +14,10 @@ from kcdo.distributions import (
     NodeBatch,
     ScatteredLayout,
     StudentTail,
+    TransformedBatch,
 )
 from kcdo.metrics.predictive import by_chunks, middles
+from kcdo.transforms import Tabulated
 
 _POINTS = 512  # of equal mass, that normals are fitted to
 _STEPS = 200
@@ -66,6 +68,15 @@ def _(batch: AffineBatch) -> Normals | None:
     if inner is None:
         return None
     return Normals(inner.weights, batch.shift + batch.scale * inner.means, batch.scale * inner.sds)
+
+
+@normals_of.register
+def _(batch: TransformedBatch) -> Normals | None:
+    table, inner = batch.transform, normals_of(batch.inner)
+    if inner is None or not isinstance(table, Tabulated) or len(table.places) > 2:
+        return None
+    slope = float(np.ptp(table.places) / np.ptp(table.values))  # a straight line
+    return Normals(inner.weights, table.inverse(inner.means), slope * inner.sds)
 
 
 @normals_of.register

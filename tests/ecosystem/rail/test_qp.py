@@ -108,7 +108,8 @@ def test_normal_components_are_found():
     X = rng.uniform(-1, 1, (60, 1))
     y = X[:, 0] + 0.2 * rng.standard_normal(60)
     only_normal = kcdo.Combination(normal=1.0)
-    model = kcdo.ConditionalDensityOperator(combination=only_normal).fit(X, y)
+    model = kcdo.ConditionalDensityOperator(combination=only_normal, output_transform=None)
+    model.fit(X, y)
     dist = model.conditional(X[:4])
     found = exact_normals(dist)
     assert found is not None
