@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 
+import hypothesis
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -34,6 +35,10 @@ def real():
 
     return fetch
 
+
+# The same examples in every run; the campaigns of tests/fuzz look for new ones.
+hypothesis.settings.register_profile("steady", derandomize=True)
+hypothesis.settings.load_profile("steady")
 
 collect_ignore = ["conftest.py"]  # it has no doctests, and src/ has a module of this name
 

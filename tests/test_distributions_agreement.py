@@ -294,7 +294,7 @@ def test_joint_answers_by_draws(kind, d, seed, level):
         exact = dist.expect(event)[0]
         assert exact == pytest.approx(event(draws).mean(), abs=chance)
     both = dist.cdf([corner])[0, 0]
-    assert dist.expect(lambda y: np.all(y <= corner, axis=1))[0] == pytest.approx(both, abs=1e-12)
+    assert dist.expect(lambda y: np.all(y <= corner, axis=1))[0] == pytest.approx(both, abs=1e-4)
     half = dist.expect(lambda y: y @ way > corner @ way)[0]
     assert half == pytest.approx(np.mean(draws @ way > corner @ way), abs=0.05 + chance)
     p = dist.pdf(draws)[0]
