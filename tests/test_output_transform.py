@@ -7,13 +7,14 @@ import kcdo
 from kcdo.components import Atoms, Effort, Settings
 from kcdo.distributions import SpikesBatch
 from kcdo.fitting.local import LocalLoss, Neighbourhoods
-from kcdo.fitting.metric import MetricSearch, choose_metrics
+from kcdo.fitting.metric import MetricSearch, choose_metrics, feature_map
 from kcdo.fitting.objectives import RegressionLoss
 from kcdo.fitting.smoothed import mixing_shares
 from kcdo.kernels import FeatureMap, FreeScales, Gaussian, Laplace, Matern, metric_coordinates
 from kcdo.rows import Rows
 from kcdo.systems import ExactRows, Finder, Groups
 from kcdo.transforms import normal_scores, standardised
+from tests.conftest import SHORT
 from tests.differences import assert_gradient
 
 M = kcdo.ConditionalDensityOperator
@@ -140,7 +141,7 @@ def test_a_column_that_says_nothing_gets_a_long_scale():
     X = rng.normal(size=(200, 2))
     rows = Rows(X, np.sin(2 * X[:, :1]) + 0.1 * rng.normal(size=(200, 1)), np.ones(200))
     for effort in (Effort(), Effort(exact_judged=100, local_judged=(60, 80))):
-        metric = choose_metrics(rows, Settings(effort=effort), Matern())[0]
+        metric = choose_metrics(rows, Settings(effort=effort), Matern(), FeatureMap(()))[0]
         scales = np.array(metric.kernel.scale)
         assert scales[1] > 3.0 * scales[0]
 
@@ -148,11 +149,23 @@ def test_a_column_that_says_nothing_gets_a_long_scale():
 def test_few_rows_of_many_columns_without_signal_share_one_scale():
     rng = np.random.default_rng(3)
     X, Y = rng.normal(size=(40, 12)), rng.normal(size=(40, 1))
-    metric = choose_metrics(Rows(X, Y, np.ones(40)), Settings(), Matern())[0]
+    metric = choose_metrics(Rows(X, Y, np.ones(40)), Settings(), Matern(), FeatureMap(()))[0]
     search = MetricSearch(X, Y, np.ones(40), Matern(), 12, Settings())
     free = search.refined(np.append(search.middle, np.log(0.1)))[1]
     assert metric.shared or metric.inflation > 1.0
     assert np.ptp(np.log(metric.kernel.scale)) <= np.ptp(free[:-1]) + 1e-9
+
+
+@pytest.mark.parametrize("p", [3, 30])
+def test_no_metric_leaves_columns_out(p):
+    # beyond 24 columns there are no ranks, and the second metric is that of another family
+    rng = np.random.default_rng(3)
+    X, Y = rng.normal(size=(60, p)), rng.normal(size=(60, 1))
+    features = feature_map(X, kcdo.Automatic())
+    rows = Rows(features(X), Y, np.ones(60))
+    settings = Settings(effort=SHORT)
+    for metric in choose_metrics(rows, settings, kcdo.Automatic(), features):
+        assert np.all(np.log(metric.kernel.scale[:p]) < 15.0)
 
 
 def test_locations_that_hardly_differ_do_not_tell_outputs():
@@ -160,7 +173,7 @@ def test_locations_that_hardly_differ_do_not_tell_outputs():
     rng = np.random.default_rng(4)
     x = rng.uniform(-np.pi, np.pi, 500)
     y = np.sign(rng.normal(size=500)) * np.sin(x) + 0.1 * rng.normal(size=500)
-    model = M(combination=kcdo.Combination()).fit(x[:300, None], y[:300])
+    model = M().fit(x[:300, None], y[:300])
     levels = np.array(
         [model.conditional(x[i : i + 1, None]).cdf(y[i])[0, 0] for i in range(300, 400)]
     )

@@ -34,7 +34,8 @@ from kcdo.progress import Deadline
 from kcdo.rows import Rows, fold_numbers, sampled
 from kcdo.systems import ExactRows, Groups
 
-FAMILIES: tuple[Kernel, ...] = (
+# Of features, rough to smooth; a kernel of the user may become any of fitting/families.py.
+_FAMILIES: tuple[Kernel, ...] = (
     Matern(smoothness=0.5),
     Matern(smoothness=1.5),
     Gaussian(),
@@ -207,7 +208,11 @@ def feature_map(X: NDArray, kernel: Kernel) -> FeatureMap:
 
 
 def choose_metrics(
-    rows: Rows, settings: Settings, kernel: Kernel, deadline: Deadline | None = None
+    rows: Rows,
+    settings: Settings,
+    kernel: Kernel,
+    features: FeatureMap,
+    deadline: Deadline | None = None,
 ) -> list[Metric]:
     """Choose family, scales and noise of rows of features: two metrics, the better one first.
 
@@ -215,7 +220,7 @@ def choose_metrics(
     are learnt on all rows, or the best two: components of a mixture that err in different ways.
     After the deadline they stay as some rows found them.
     """
-    searches = _candidates(rows, settings, kernel)
+    searches = _candidates(rows, settings, kernel, features)
     with blas_limit(1):
         rough = list(ordered_map(lambda each: each.rough(), searches, settings.n_jobs))
         order = sorted(range(len(searches)), key=lambda i: rough[i][0])
@@ -241,16 +246,14 @@ def same_metric(metric: Metric, rows: Rows, settings: Settings) -> Metric:
     return replace(found, inflation=metric.inflation, shared=metric.shared)
 
 
-def _candidates(rows: Rows, settings: Settings, kernel: Kernel) -> list[MetricSearch]:
+def _candidates(
+    rows: Rows, settings: Settings, kernel: Kernel, features: FeatureMap
+) -> list[MetricSearch]:
     n_features = rows.X.shape[1]
     if not kernel.family_open:
         return [_search(rows, settings, each, n_features) for each in families(kernel)]
-    columns = {n_features, n_features // 2} if _has_scores(n_features) else {n_features}
-    return [_search(rows, settings, each, n) for n, each in product(sorted(columns), FAMILIES)]
-
-
-def _has_scores(n_features: int) -> bool:
-    return n_features <= 2 * _MOST_SCORED and n_features % 2 == 0
+    columns = sorted({features.n_columns or n_features, n_features})
+    return [_search(rows, settings, each, n) for n, each in product(columns, _FAMILIES)]
 
 
 def _search(rows: Rows, settings: Settings, template: Kernel, columns: int) -> MetricSearch:

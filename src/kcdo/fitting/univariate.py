@@ -34,6 +34,7 @@ from kcdo.fitting.smoothed import (
     smoothed_parameters,
 )
 from kcdo.fitting.spec import ModelSpec
+from kcdo.kernels import FeatureMap
 from kcdo.rows import Rows, sampled
 from kcdo.transforms import Tabulated, normal_scores, standardised
 
@@ -57,7 +58,7 @@ def fit_univariate(
     with spec.progress.stage("transform"):
         features = feature_map(rows.X, spec.kernel_x)
         seen = replace(rows, X=features(rows.X))
-        transform, metrics = choose_transform(seen, spec)
+        transform, metrics = choose_transform(seen, spec, features)
     mapped = seen.with_outputs(transform.forward(seen.Y))
     if atoms is None and gap > 0 and _below_rounding(mapped, transform, metrics[0], gap, settings):
         atoms = Atoms.of_every_value(y)
@@ -111,7 +112,9 @@ def _inner_problem(problem: Problem, mapped: Rows, metrics: list[Metric]) -> Pro
     )
 
 
-def choose_transform(rows: Rows, spec: ModelSpec) -> tuple[Tabulated, list[Metric]]:
+def choose_transform(
+    rows: Rows, spec: ModelSpec, features: FeatureMap
+) -> tuple[Tabulated, list[Metric]]:
     """Return the map of outputs through which they are foretold better, and metrics there.
 
     Straight, or to normal scores: judged by the held-out log score and CRPS, in units of the
@@ -121,7 +124,7 @@ def choose_transform(rows: Rows, spec: ModelSpec) -> tuple[Tabulated, list[Metri
     deadline = spec.progress.deadline
     straight, scores = standardised(y, weights), normal_scores(y, weights)
     mapped = rows.with_outputs(straight.forward(rows.Y))
-    metrics = choose_metrics(mapped, settings, spec.kernel_x, deadline)
+    metrics = choose_metrics(mapped, settings, spec.kernel_x, features, deadline)
     if spec.transforms and not deadline.allows("normal scores"):
         return straight, metrics
     if not spec.transforms:

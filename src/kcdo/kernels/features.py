@@ -55,6 +55,11 @@ class FeatureMap:
             found += [_scored(feature.column, X[:, feature.column]) for feature in found]
         return cls(tuple(found), X.shape[1])
 
+    @property
+    def n_columns(self) -> int:
+        """Number of the first features, which are the columns themselves; then come their ranks."""
+        return len({feature.column for feature in self.features})
+
     def __call__(self, X: NDArray) -> Array:
         """Return the features of rows."""
         if not self.features:
