@@ -147,7 +147,7 @@ class FilterLoss:
 
 @dataclass(frozen=True, eq=False)
 class MarginalLikelihood:
-    """-log p(Y | X) / (N d), up to a constant, as a function of (log scales, log noise ratio).
+    """-log p(Y | X) / (N d), up to a constant, as a function of (log scales, log noise ratio η).
 
     The outputs are centred Gaussian processes with covariance s² (K + η I), s² of each output at
     its best value. Rows of equal input enter once: with group means ȳ, counts n and the sum of
@@ -180,67 +180,54 @@ class MarginalLikelihood:
             inverse, log_det = symmetric_inverse(matrix)
         except NotPositiveDefiniteError:
             return _REFUSED, np.zeros(len(theta))
-        means = g.means(self.Y)
-        within = g.weights @ (self.Y - means[g.member_of]) ** 2
+        value, slope, noise_slope = self._loss(inverse, log_det, noise)
+        noise_slope += float(slope.diagonal() @ ridge)
+        return value, np.append(gram_pullback(slope), noise_slope)
+
+    def _loss(self, inverse: Array, log_det: float, noise: float) -> tuple[float, Array, float]:
+        """Return the loss, its slope in K, and in log η apart from that."""
+        means, within = self._of_groups
         solved = inverse @ means
-        total, d = float(g.weights.sum()), self.Y.shape[1]
-        variance = (np.sum(means * solved, axis=0) + within / noise) / total
-        extra = total - len(ridge)
-        value = 0.5 * total * np.sum(np.log(variance))
-        value += 0.5 * d * (log_det + extra * np.log(noise))
-        system = 0.5 * (d * inverse - (solved / variance) @ solved.T)
-        noise_slope = float(system.diagonal() @ ridge) + 0.5 * d * extra
-        noise_slope -= 0.5 * float(np.sum(within / variance)) / noise
-        gradient = np.append(gram_pullback(system), noise_slope)
-        return float(value) / (total * d), gradient / (total * d)
+        total, d = float(self.groups.totals.sum()), solved.shape[1]
+        rest = within.sum(axis=0) / noise
+        amplitude = np.maximum(np.sum(means * solved, axis=0) + rest, _LEAST_AMPLITUDE) / total
+        extra = total - len(means)
+        value = 0.5 * np.mean(np.log(amplitude)) + 0.5 * (log_det + extra * np.log(noise)) / total
+        slope = (0.5 / total) * (inverse - (solved / (amplitude * d)) @ solved.T)
+        noise_slope = 0.5 * (extra - float(np.mean(rest / amplitude))) / total
+        return float(value), slope, noise_slope
+
+    @cached_property
+    def _of_groups(self) -> tuple[Array, Array]:
+        """Mean outputs of the groups, and sums of squares about them, (G, d) each."""
+        g = self.groups
+        means = g.means(self.Y)
+        squares = g.weights[:, None] * (self.Y - means[g.member_of]) ** 2
+        within: Array = np.zeros_like(means)
+        np.add.at(within, g.member_of, squares)
+        return means, within
 
 
 @dataclass(frozen=True, eq=False)
-class RegressionLoss:
+class RegressionLoss(MarginalLikelihood):
     """The mean of two losses of a Gaussian process, of (log scales, log noise ratio η).
 
     One is -mean log p(y_i | the other rows), which finds what foretells rows best however wrong the
-    model is, but of few rows per column fits their chance. The other is -log p(Y | X) / N, the
-    marginal likelihood, which believes the model and is steadier. The amplitude s² of each output
-    is at its best value in either. Rows of equal input go together: with P = (K + η/n)⁻¹ of group
-    means ȳ, the mean of group g without itself is off by e_g = (Pȳ)_g / P_gg, and a row of it has
-    the variance v_g = 1/P_gg + η (1 - 1/n_g).
-
-    Parameters
-    ----------
-    scales : FreeScales
-        Open scales of the kernel.
-    groups : Groups
-        Inputs with weights.
-    Y : (N, d)
-        Centred outputs.
+    model is, but of few rows per column fits their chance. The other is the marginal likelihood,
+    which believes the model and is steadier. Rows of equal input go together: with P = (K + η/n)⁻¹
+    of group means ȳ, the mean of group g without itself is off by e_g = (Pȳ)_g / P_gg, and a row of
+    it has the variance v_g = 1/P_gg + η (1 - 1/n_g).
     """
 
-    scales: FreeScales
-    groups: Groups
-    Y: Array
-
-    def __call__(self, theta: Array) -> tuple[float, Array]:
-        """Return the loss and its gradient."""
-        g, noise = self.groups, float(np.exp(theta[-1]))
-        matrix, gram_pullback = self.scales.gram(theta[:-1], g.points)
-        ridge = noise / g.totals
-        np.einsum("ii->i", matrix)[:] += ridge + _JITTER
-        try:
-            inverse, log_det = symmetric_inverse(matrix)
-        except NotPositiveDefiniteError:
-            return _REFUSED, np.zeros(len(theta))
-        solved = inverse @ self._of_groups[0]
-        value, slope, noise_slope = self._left_out(inverse, solved, noise)
-        other, other_slope, other_noise = self._likelihood(inverse, log_det, solved, noise)
+    def _loss(self, inverse: Array, log_det: float, noise: float) -> tuple[float, Array, float]:
+        value, slope, noise_slope = super()._loss(inverse, log_det, noise)
+        other, other_slope, other_noise = self._left_out(inverse, noise)
         slope += other_slope
-        noise_slope += other_noise + float(slope.diagonal() @ ridge)
-        gradient = np.append(gram_pullback(slope), noise_slope)
-        return 0.5 * (value + other), 0.5 * gradient
+        return 0.5 * (value + other), 0.5 * slope, 0.5 * (noise_slope + other_noise)
 
-    def _left_out(self, inverse: Array, solved: Array, noise: float) -> tuple[float, Array, float]:
+    def _left_out(self, inverse: Array, noise: float) -> tuple[float, Array, float]:
         """Return the leave-one-out loss, its slope in K, and in log η apart from that."""
-        diagonal = inverse.diagonal()[:, None].copy()
+        solved, diagonal = inverse @ self._of_groups[0], inverse.diagonal()[:, None].copy()
         errors = solved / diagonal
         own = noise * (1.0 - 1.0 / self.groups.totals)[:, None]
         value, e_slope, v_slope = self._scored(errors, 1.0 / diagonal + own)
@@ -265,27 +252,3 @@ class RegressionLoss:
             0.5 * np.sum(squares / amplitude, axis=1, keepdims=True) / (variance**2 * total * d)
         )
         return float(value), e_slope, v_slope
-
-    def _likelihood(
-        self, inverse: Array, log_det: float, solved: Array, noise: float
-    ) -> tuple[float, Array, float]:
-        """Return the marginal likelihood, its slope in K, and in log η apart from that."""
-        means, within = self._of_groups
-        total, d = float(self.groups.totals.sum()), solved.shape[1]
-        rest = within.sum(axis=0) / noise
-        amplitude = np.maximum(np.sum(means * solved, axis=0) + rest, _LEAST_AMPLITUDE) / total
-        extra = total - len(means)
-        value = 0.5 * np.mean(np.log(amplitude)) + 0.5 * (log_det + extra * np.log(noise)) / total
-        slope = (0.5 / total) * (inverse - (solved / (amplitude * d)) @ solved.T)
-        noise_slope = 0.5 * (extra - float(np.mean(rest / amplitude))) / total
-        return float(value), slope, noise_slope
-
-    @cached_property
-    def _of_groups(self) -> tuple[Array, Array]:
-        """Mean outputs of the groups, and sums of squares about them, (G, d) each."""
-        g = self.groups
-        means = g.means(self.Y)
-        squares = g.weights[:, None] * (self.Y - means[g.member_of]) ** 2
-        within: Array = np.zeros_like(means)
-        np.add.at(within, g.member_of, squares)
-        return means, within
