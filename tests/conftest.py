@@ -3,7 +3,6 @@
 import os
 from dataclasses import replace
 
-import hypothesis
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -11,6 +10,7 @@ from hypothesis import settings
 from kcdo.components import Effort
 from kcdo.errors import DataNotFoundError
 
+# The same examples in every run; the campaigns of tests/fuzz look for new ones.
 settings.register_profile("kcdo", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("kcdo")
 
@@ -35,10 +35,6 @@ def real():
 
     return fetch
 
-
-# The same examples in every run; the campaigns of tests/fuzz look for new ones.
-hypothesis.settings.register_profile("steady", derandomize=True)
-hypothesis.settings.load_profile("steady")
 
 collect_ignore = ["conftest.py"]  # it has no doctests, and src/ has a module of this name
 

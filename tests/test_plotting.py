@@ -22,10 +22,8 @@ from tests.gaussian_truth import GaussianTruth, made
 
 
 @pytest.fixture(autouse=True)
-def closed_figures():
+def no_window():
     mpl.use("Agg")
-    yield
-    plt.close("all")
 
 
 class Truth:

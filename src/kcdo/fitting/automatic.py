@@ -26,7 +26,8 @@ from kcdo.errors import InvalidInputError
 from kcdo.fitting.densities import choose_nearest, choose_plain, plain_component
 from kcdo.fitting.folds import fit_by_folds
 from kcdo.fitting.location import choose_location_scale, rival_densities
-from kcdo.fitting.means import MeanChoice, mean_choices, residual_sds
+from kcdo.fitting.means import mean_choices, residual_sds
+from kcdo.fitting.metric import Metric
 from kcdo.fitting.output_side import check_output, output_side
 from kcdo.fitting.problem import ChosenComponent, Problem, ValidationRows
 from kcdo.fitting.rules import held_out_residual_sd, heuristic
@@ -182,7 +183,7 @@ def _fit_heuristic(problem: Problem) -> InnerFit:
     return model, chosen, None
 
 
-def _located(problem: Problem, means: list[MeanChoice]) -> list[ChosenComponent]:
+def _located(problem: Problem, means: list[Metric]) -> list[ChosenComponent]:
     """Return location and scale, if any distribution about them is wanted."""
     wants = problem.spec.combination.wants
     if not any(map(wants, ("location_scale", "residual_tail", "normal"))):

@@ -14,7 +14,7 @@ from kcdo.components import (
     PlainDensity,
 )
 from kcdo.fitting.filter_search import FilterSearch
-from kcdo.fitting.means import MeanChoice
+from kcdo.fitting.metric import Metric
 from kcdo.fitting.open_outputs import OpenOutputs
 from kcdo.fitting.problem import (
     MOST_REPEAT,
@@ -57,7 +57,7 @@ class ChosenOperator:
 
 
 def choose_plain(
-    problem: Problem, means: list[MeanChoice], residual_sd: Array, rival: Array | None = None
+    problem: Problem, means: list[Metric], residual_sd: Array, rival: Array | None = None
 ) -> ChosenOperator:
     """Choose the plain density, all families from the scales of the mean and one from the medians.
 
@@ -100,7 +100,7 @@ def choose_residual(
 
 
 def choose_nearest(
-    problem: Problem, plain: ChosenOperator, means: list[MeanChoice], judges: ValidationRows
+    problem: Problem, plain: ChosenOperator, means: list[Metric], judges: ValidationRows
 ) -> ChosenComponent | None:
     """Choose the density of the rows near each query, in the metric of a kernel found before.
 

@@ -17,7 +17,8 @@ from kcdo.components import (
     student_tail,
 )
 from kcdo.fitting.densities import ChosenOperator, choose_residual
-from kcdo.fitting.means import MeanChoice, log_noise_bounds, search_mean
+from kcdo.fitting.means import log_noise_bounds, search_mean
+from kcdo.fitting.metric import Metric
 from kcdo.fitting.problem import ChosenComponent, Problem
 from kcdo.fitting.search import BestSoFar, search_alpha, search_nugget
 from kcdo.kernels import FreeScales, Kernel, with_median_scales
@@ -27,7 +28,7 @@ _TAIL_SHARE = 0.01  # so that no single row decides
 _WIDE_NOISE = 0.5  # least noise ratio of the log squared residuals: they are noisy
 
 
-def choose_location_scale(problem: Problem, means: list[MeanChoice]) -> ChosenComponent:
+def choose_location_scale(problem: Problem, means: list[Metric]) -> ChosenComponent:
     """Choose and fit location, scale and the density of the residuals."""
     best = _best_by_held_out_score(problem, means)
     parameters, system = _location_parameters(problem, best)
@@ -54,7 +55,7 @@ def rival_densities(problem: Problem, located: ChosenComponent) -> Array:
     return (1.0 - _TAIL_SHARE) * density + _TAIL_SHARE * tail
 
 
-def _best_by_held_out_score(problem: Problem, means: list[MeanChoice]) -> MeanChoice:
+def _best_by_held_out_score(problem: Problem, means: list[Metric]) -> Metric:
     """Return the likeliest kernel or its variant, whose location and scale foretell rows better.
 
     The likelihood of the mean takes the noise for even. Where it varies by factors, as it does in
@@ -66,7 +67,7 @@ def _best_by_held_out_score(problem: Problem, means: list[MeanChoice]) -> MeanCh
         return means[0]
     some = replace(problem, rows=problem.learning_rows())
 
-    def loss(choice: MeanChoice) -> float:
+    def loss(choice: Metric) -> float:
         parameters, system = _location_parameters(some, choice)
         _, residuals = fit_map(parameters, system, some.rows, some.floor, some.spec.settings)
         tail = student_tail(residuals.location, residuals.scale)
@@ -76,7 +77,7 @@ def _best_by_held_out_score(problem: Problem, means: list[MeanChoice]) -> MeanCh
     return min(rivals, key=loss)
 
 
-def _location_parameters(problem: Problem, best: MeanChoice) -> tuple[LocationParameters, System]:
+def _location_parameters(problem: Problem, best: Metric) -> tuple[LocationParameters, System]:
     """Return the parameters of location and scale; the noise is judged on all rows."""
     rows, effort = problem.rows, problem.effort
     # where rows share few inputs, to judge all of them costs little
@@ -109,7 +110,7 @@ def _location_parameters(problem: Problem, best: MeanChoice) -> tuple[LocationPa
 
 
 def _with_varying_noise(
-    problem: Problem, parameters: LocationParameters, best: MeanChoice, system: System
+    problem: Problem, parameters: LocationParameters, best: Metric, system: System
 ) -> LocationParameters:
     """Learn how the log squared residuals vary with x; at inputs that come back, from all rows."""
     rows, spec = problem.rows, problem.spec
@@ -139,7 +140,7 @@ def _with_varying_noise(
     return replace(parameters, noise_kernel=kernel, noise_of_noise=noise, noise_scales=n_scales)
 
 
-def _chosen_residual(problem: Problem, best: MeanChoice, residuals: Residuals) -> ChosenOperator:
+def _chosen_residual(problem: Problem, best: Metric, residuals: Residuals) -> ChosenOperator:
     """Choose the density of the residuals, which varies slowly with x."""
     rows = problem.rows.with_outputs(residuals.clipped)
     kernels = [(best.template, best.kernel)]

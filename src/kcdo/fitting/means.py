@@ -1,12 +1,12 @@
 """The search for the kernel and the noise of a conditional mean, by marginal likelihood."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from kcdo.arrays import Array
 from kcdo.components import Effort
+from kcdo.fitting.metric import Metric
 from kcdo.fitting.objectives import MarginalLikelihood
 from kcdo.fitting.problem import Problem
 from kcdo.fitting.search import GOOD_ENOUGH, Bounds, median_log_scales, minimise, scale_bounds
@@ -21,31 +21,14 @@ _NOISE_RANGE = (-16.0, 3.0)  # of its logarithm
 _FIRST_NOISES = (0.05, 1e-4)  # the likelihood has one optimum with noise, and one without
 
 
-@dataclass(frozen=True)
-class MeanChoice:
-    """A kernel and a noise ratio for a conditional mean, and their loss."""
-
-    template: Kernel
-    kernel: Kernel
-    noise: float
-    loss: float
-    theta: Array = field(repr=False, compare=False)  # their logarithms
-    inflation: float = 1.0  # of squared errors of new rows
-
-
-def mean_choices(problem: Problem) -> list[MeanChoice]:
+def mean_choices(problem: Problem) -> list[Metric]:
     """Return kernels of the conditional mean, one of each family, the likeliest first.
 
     Where inputs have long tails, those of kernels that draw them in, or not, whichever are
     likelier; the same family of the others comes last.
     """
     if problem.metrics:
-        return [
-            MeanChoice(
-                each.template, each.kernel, each.noise, each.loss, np.zeros(0), each.inflation
-            )
-            for each in problem.metrics
-        ]
+        return list(problem.metrics)
     found = [
         search_mean(
             each,
@@ -63,7 +46,7 @@ def mean_choices(problem: Problem) -> list[MeanChoice]:
     return found[0] + [choice for choice in others if choice.template in counterparts]
 
 
-def residual_sds(choice: MeanChoice, problem: Problem) -> Array:
+def residual_sds(choice: Metric, problem: Problem) -> Array:
     """Return the sd of held-out residuals of the conditional mean, from a few hundred rows."""
     some = problem.learning_rows()
     centred, groups = some.centred(), Groups.of(some.X, some.weights)
@@ -81,7 +64,7 @@ def search_mean(
     least_noise: float,
     seed: int,
     n_jobs: int | None = None,
-) -> list[MeanChoice]:
+) -> list[Metric]:
     """Return kernel and noise of highest marginal likelihood for each template, best first.
 
     The first template is searched from the median heuristic, the others from its result, all on a
@@ -93,14 +76,14 @@ def search_mean(
     noises = sorted({max(noise, np.exp(bounds[-1][0])) for noise in _FIRST_NOISES})
     starts = [(templates[0], np.append(middle, np.log(noise))) for noise in noises]
     first = _searched_means(few, starts, 2 * effort.race_steps, n_jobs)
-    others = [(template, first[0].theta) for template in templates[1:]]
+    columns = rows.X.shape[-1]
+    others = [(template, first[0].theta(columns)) for template in templates[1:]]
     found = [first[0], *_searched_means(few, others, effort.race_steps, n_jobs)]
     found.sort(key=lambda choice: choice.loss)
     if min(len(rows), effort.rows) > effort.race_rows:
         # also from the other noise: more rows may show less of it
         more = _likelihoods(rows, effort.rows, least_noise, seed)
-        thetas = [found[0].theta, *(choice.theta for choice in first[1:])]
-        again = [(found[0].template, theta) for theta in thetas]
+        again = [(found[0].template, each.theta(columns)) for each in (found[0], *first[1:])]
         found[0] = _searched_means(more, again, effort.steps, n_jobs, GOOD_ENOUGH)[0]
     return found
 
@@ -111,14 +94,14 @@ def _searched_means(
     steps: int,
     n_jobs: int | None,
     tolerance: float = 0.0,
-) -> list[MeanChoice]:
+) -> list[Metric]:
     """Return what the likelihood of some rows finds from each start, the best first."""
 
-    def search(start: tuple[Kernel, Array]) -> MeanChoice:
+    def search(start: tuple[Kernel, Array]) -> Metric:
         objective, bounds = likelihoods(start[0])
         theta, loss = minimise(objective, start[1], bounds, steps, tolerance)
         kernel, noise = objective.scales.kernel(theta[:-1]), float(np.exp(theta[-1]))
-        return MeanChoice(start[0], kernel, noise, loss, theta)
+        return Metric(start[0], kernel, noise, loss)
 
     with blas_limit(1):
         found = list(ordered_map(search, starts, n_jobs))

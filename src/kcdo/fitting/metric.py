@@ -67,6 +67,11 @@ class Metric:
     inflation: float = 1.0
     shared: bool = False  # whether all columns have one scale
 
+    def theta(self, columns: int) -> Array:
+        """Return log scales and log noise on so many columns: where a search begins."""
+        log_scales = FreeScales(self.template, columns).log_scales_of(self.kernel)
+        return np.append(log_scales, np.log(self.noise))
+
 
 @dataclass(frozen=True, eq=False)
 class MetricSearch:
@@ -237,7 +242,7 @@ def choose_metrics(
 def same_metric(metric: Metric, rows: Rows, settings: Settings) -> Metric:
     """Learn scales and noise again for other outputs, with the family of a metric."""
     search = _search(rows, settings, metric.template, rows.X.shape[1])
-    start = np.append(search.scales.log_scales_of(metric.kernel), np.log(metric.noise))
+    start = metric.theta(rows.X.shape[1])
     with blas_limit(1):
         if metric.shared:
             found = search.metric(*search.shared(search.objective(start, 1), start))
