@@ -50,6 +50,8 @@ _SHARED_PRICE = 1.0  # of one scale for all columns
 _SCALE_REACH = (-6.0, 7.0)  # of log scales, about where a column begins to count
 _UNUSED = 16.0  # log scale of a column that does not count
 _FOLDS = 5
+_SUBSAMPLES = 2  # of many rows, that learn a metric by themselves
+_FIRST_SUBSAMPLE = 10  # its seed, beside those of judged rows
 _LARGEST_SQUARE = 25.0  # of a standardised error that folds count
 _MOST_INFLATION = 9.0
 
@@ -151,23 +153,46 @@ class MetricSearch:
         loss, _ = self.free(objective, theta, 0)
         return loss + _log_error(objective, theta), theta
 
-    def refined(self, start: Array) -> tuple[float, Array]:
-        """Return loss and parameters of more steps on all rows; neighbours are found again."""
-        found = np.inf, start
-        for steps in self.settings.effort.metric_steps[1:]:
-            objective = self.objective(found[1], 1)
-            found = self.free(objective, found[1], steps)
-            if self.exact:
-                break
-        return found
+    def refined(self, start: Array, *, thorough: bool = True) -> tuple[float, Array]:
+        """Return loss and parameters of more steps.
 
-    def objective(self, theta: Array, level: int) -> RegressionLoss | LocalLoss:
-        """Return the loss of (log scales, log noise) without any price."""
+        Few rows are all left out. Of many, some learn given their neighbours among all rows, and
+        two subsamples learn by themselves; rows that did not learn judge. Which is best depends on
+        the data: neighbours know the density of all rows, a subsample knows distant rows. If not
+        ``thorough``, one subsample learns, beside the start.
+        """
+        steps = self.settings.effort.metric_steps[1]
+        if self.exact:
+            return self.free(self.objective(start, 1), start, steps)
+        found = [self.free(self.objective(start, 1), start, steps)[1]] if thorough else [start]
+        for number in range(_SUBSAMPLES if thorough else 1):
+            some = self._subsample(number)
+            found.append(some.free(some.objective(start, 1), start, steps)[1])
+        best: BestSoFar[tuple[float, Array]] = BestSoFar()
+        for theta in found:
+            judge = self.objective(theta, 1, fresh=True)
+            loss, _ = self.free(judge, theta, 0)
+            best.offer(loss + _log_error(judge, theta), (loss, theta))
+        return best.best()
+
+    def _subsample(self, number: int) -> "MetricSearch":
+        """Return the search on as many rows as are all left out."""
+        seed = self.settings.seed + _FIRST_SUBSAMPLE + number
+        return self.take(sampled(len(self.X), self.settings.effort.exact_judged, seed))
+
+    def objective(
+        self, theta: Array, level: int, *, fresh: bool = False
+    ) -> RegressionLoss | LocalLoss:
+        """Return the loss of (log scales, log noise) without any price.
+
+        Of many rows some are judged; ``fresh`` takes others than a search.
+        """
         effort, n_jobs = self.settings.effort, self.settings.n_jobs
         if self.exact:
             groups = Groups.of(self._inputs, self.weights)
             return RegressionLoss(self.scales, groups, self.targets)
-        judged = sampled(len(self.X), effort.local_judged[level], self.settings.seed + level)
+        seed = self.settings.seed + (2 if fresh else level)
+        judged = sampled(len(self.X), effort.local_judged[level], seed)
         coordinates = metric_coordinates(self.scales.kernel(theta[:-1]), self._inputs)
         k = min(effort.local_neighbours[level], len(self.X) - 1)
         hoods = Neighbourhoods.of(coordinates, judged, k, n_jobs)
@@ -255,7 +280,13 @@ def choose_metrics(
         chosen = [rough[0], *(others or rough[1:])[:1]]
         if deadline is not None and not deadline.allows("the refined metric"):
             return [search.metric(loss, theta) for loss, theta, search in chosen]
-        found = list(ordered_map(lambda each: _settled(each[2], each[1]), chosen, settings.n_jobs))
+        found = list(
+            ordered_map(
+                lambda each: _settled(each[2], each[1], thorough=each is chosen[0]),
+                chosen,
+                settings.n_jobs,
+            )
+        )
     return sorted(found, key=lambda metric: metric.loss)
 
 
@@ -278,7 +309,8 @@ def used_features(metrics: list[Metric], n_features: int) -> NDArray[np.integer]
 def same_metric(metric: Metric, rows: Rows, settings: Settings) -> Metric:
     """Learn scales and noise again for other outputs, with family and features of a metric."""
     n_features = rows.X.shape[1]
-    columns, start = np.arange(n_features), metric.theta(n_features)
+    columns: NDArray[np.integer] = np.arange(n_features)
+    start = metric.theta(n_features)
     if metric.columns is not None:
         columns, start = metric.columns, start[np.append(metric.columns, n_features)]
     search = _search(rows, settings, metric.template, columns)
@@ -286,7 +318,7 @@ def same_metric(metric: Metric, rows: Rows, settings: Settings) -> Metric:
         if metric.shared:
             found = search.metric(*search.shared(search.objective(start, 1), start))
         else:
-            found = search.metric(*search.refined(start))
+            found = search.metric(*search.refined(start, thorough=False))
     return replace(found, inflation=metric.inflation, shared=metric.shared)
 
 
@@ -302,10 +334,10 @@ def _targets(rows: Rows) -> Array:
     return (targets - targets.mean(axis=0)) / np.maximum(targets.std(axis=0), 1e-12)
 
 
-def _settled(search: MetricSearch, start: Array) -> Metric:
+def _settled(search: MetricSearch, start: Array, *, thorough: bool) -> Metric:
     """Refine a rough search; where rows are few, let folds judge whether scales are shared."""
     effort, n = search.settings.effort, len(search.X)
-    free = search.refined(start)
+    free = search.refined(start, thorough=thorough)
     if not search.exact:
         return _judged(search, *free)
     begin = np.append(search.middle, np.log(0.1))
@@ -321,7 +353,8 @@ def _settled(search: MetricSearch, start: Array) -> Metric:
 
 def _judged(search: MetricSearch, loss: float, theta: Array) -> Metric:
     """Return the metric, by whose errors others are compared with it."""
-    return search.metric(loss + _log_error(search.objective(theta, 1), theta), theta)
+    judge = search.objective(theta, 1, fresh=True)
+    return search.metric(loss + _log_error(judge, theta), theta)
 
 
 def _log_error(objective: RegressionLoss | LocalLoss, theta: Array) -> float:
