@@ -139,7 +139,7 @@ def choose_transform(
     if spec.transforms and not deadline.allows("normal scores"):
         return straight, metrics
     if not spec.transforms:
-        return straight, [last_word(metric, mapped, settings) for metric in metrics]
+        return straight, [last_word(metrics[0], mapped, settings), *metrics[1:]]
     mapped = rows.with_outputs(scores.forward(rows.Y))
     others = [same_metric(metrics[0], mapped, settings)]
     losses = [
@@ -153,11 +153,12 @@ def choose_transform(
     if not deadline.allows("the last word on the noise"):
         return chosen, metrics
     mapped = rows.with_outputs(chosen.forward(rows.Y))
-    return chosen, [last_word(metric, mapped, settings) for metric in metrics]
+    return chosen, [last_word(metrics[0], mapped, settings), *metrics[1:]]
 
 
 def _loss(metric: Metric, transform: Tabulated, rows: Rows, settings: Settings) -> float:
     """Return the held-out log score + log CRPS of smoothed rows, in units of the outputs."""
+    rows = rows.sample(settings.effort.rows, settings.seed)
     mapped = rows.with_outputs(transform.forward(rows.Y))
     smoothed = choose_smoothers(located_rows(mapped, metric, settings), settings)
     judged = rows.sampled(settings.effort.transform_rows, settings.seed + 1)
