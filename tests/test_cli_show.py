@@ -99,7 +99,7 @@ def test_report_writes_one_page(folder, tmp_path, capsys):
     page = out.read_text(encoding="utf-8")
     assert "<html" in page
     assert "kind" in page
-    assert "that the model was not fitted to" not in page
+    assert "each predicted by a fit with the same parameters that had not seen it" in page
     unseen = ["report", folder / "one.kcdo", "--held-out", folder / "test.csv", "-o", out]
     succeed_here(*unseen, "--quiet")
     assert "that the model was not fitted to" in out.read_text(encoding="utf-8")

@@ -11,6 +11,7 @@ from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.frames import target_names
 from kcdo.metrics.importance import shuffled_importances
+from kcdo.metrics.in_turn import FEWEST_ROWS, MOST_ROWS
 from kcdo.reports.columns import (
     Column,
     FittedModel,
@@ -89,6 +90,17 @@ class Shown:
         """Whether the outputs of the rows are known."""
         return bool(len(self.outputs[0].values))
 
+    @property
+    def can_hold_out(self) -> bool:
+        """Whether fits to most of these rows, without the others, are like that of the model."""
+        enough = max(FEWEST_ROWS, self.n_fitted / 2) <= self.n_used <= MOST_ROWS
+        return enough and hasattr(self.model, "refit")
+
+    def known_outputs(self) -> Array:
+        """Return the outputs of the rows that can be used, (N,) or (N, d)."""
+        Y = np.column_stack([column.values for column in self.outputs])
+        return Y[:, 0] if self.flat else Y
+
     def some_rows(self, most: int) -> NDArray[np.integer]:
         """Return all rows that can be used, or that many drawn at random, in their order."""
         return np.sort(np.random.default_rng(0).permutation(self.n_used)[:most])
@@ -100,6 +112,12 @@ class Shown:
     def measured(self, n: int, held_out: bool | None) -> MeasuredRows:
         """Say which rows numbers are measured on, of which n were drawn."""
         kind, text = _which_rows(self.n_given, self.n_fitted, held_out)
+        if held_out is None and self.can_hold_out:
+            kind = "held-out"
+            text = (
+                f"Measured on {self.n_given:,} rows, each predicted by a fit with the same "
+                "parameters that had not seen it."
+            )
         if self.n_used < self.n_given:
             left_out = self.n_given - self.n_used
             text += f" {left_out:,} of them have missing or infinite values and were left out."
