@@ -76,7 +76,9 @@ def test_without_a_test_the_rows_of_the_fit_are_held_out_in_turn(folder, tmp_pat
     assert "loss  " not in text
     facts = json.loads(succeed_here("info", out, "--json", capsys=capsys))
     assert facts["held_out"] is None
-    kept = json.loads(succeed_here(*fit(folder, "--test", "0.2", "--json", "-o", out), capsys=capsys))
+    kept = json.loads(
+        succeed_here(*fit(folder, "--test", "0.2", "--json", "-o", out), capsys=capsys)
+    )
     assert facts["test"]["crps"]["speed"] == pytest.approx(kept["test"]["crps"]["speed"], rel=0.3)
     assert facts["test"]["log_score"] == pytest.approx(kept["test"]["log_score"], abs=0.4)
 

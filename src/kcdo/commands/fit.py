@@ -246,8 +246,8 @@ def _tested(model: Model, frame: pd.DataFrame, console: Console) -> dict[str, An
     from kcdo.commands.scores import scores
 
     known = _known(model, frame, "test", console)
-    with console.progress("Testing", None):
-        return scores(model, model.inputs(known), model.outputs(known))
+    with console.progress("Testing", len(known)) as show:
+        return scores(model, model.inputs(known), model.outputs(known), show)
 
 
 def _held_out(

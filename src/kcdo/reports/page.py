@@ -33,6 +33,7 @@ from kcdo.reports.sections import (
 from kcdo.reports.shown import Shown
 
 _MOST_BYTES = 10_000_000
+_AT_ONCE = 500  # rows whose distributions fit into what is kept of them
 _ACCURACY_ROWS = 5000  # beyond, a sample: the scores change in the third digit only
 _EFFECT_QUERIES = 8000
 _EXAMPLES = 128
@@ -160,9 +161,13 @@ class _Writer:
         return MeasuredData(shown, np.concatenate([rows for rows, _ in found]), accuracy)
 
     def _measured(self, rows: NDArray[np.integer], dist: Any) -> Accuracy:
-        shown = self._shown
+        shown, marginal = self._shown, self._shown.model.marginal()
         Y = np.column_stack([column.values[rows] for column in shown.outputs])
-        return measure_accuracy(dist, Y, shown.flat, shown.model.marginal())
+        step = _AT_ONCE if shown.flat else len(rows)  # joint scores are of all rows
+        parts = [slice(start, start + step) for start in range(0, len(rows), step)]
+        return Accuracy.joined(
+            [measure_accuracy(dist[part], Y[part], shown.flat, marginal) for part in parts]
+        )
 
     def _accuracy(self, data: MeasuredData) -> dict[str, Any]:
         rows = self._shown.measured(data.n, self._held_out)
