@@ -145,7 +145,7 @@ def test_ripples_are_no_modes_unless_they_are_asked_for():
     """Two hills with ripples: a reader of the curve names two modes, also of equal heights."""
     layout = GridLayout(Grid(np.array([-4.0]), np.array([4.0]), (200,)))
     y = layout.nodes[:, 0]
-    for second, places in ((0.5, [-1.5, 1.5]), (0.06, [-1.5, 1.5]), (0.03, [-1.5])):
+    for second, places in ((0.5, [-1.5, 1.5]), (0.12, [-1.5, 1.5]), (0.08, [-1.5])):
         hills = norm.pdf(y, -1.5, 0.5) + second * norm.pdf(y, 1.5, 0.5)
         masses = hills * (1 + 0.01 * np.cos(np.pi * np.arange(200)))
         dist = distribution(NodeBatch(layout, masses[None] / masses.sum()))

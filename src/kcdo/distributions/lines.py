@@ -18,7 +18,7 @@ from kcdo.transforms import Identity, Transform
 
 Rows = NDArray[np.integer]
 
-PROMINENCE = 0.05  # by which a peak stands out that a reader names, also in pictures and reports
+PROMINENCE = 0.1  # by which a peak stands out that a reader names, also in pictures and reports
 _LOOK = np.array([1e-9, 0.25, 0.5, 0.75, 1.0 - 1e-9])  # in each piece
 _GOLDEN_STEPS = 40  # to 1e-8 of the distance of places: no maximum is known better
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
