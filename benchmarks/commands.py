@@ -50,7 +50,7 @@ def run(*arguments: object) -> tuple[float, float]:
 
 def served(model: Path) -> tuple[float, float]:
     """Return the same of a server that answers one question."""
-    process = start("serve", model, "--port", "0", "--json")
+    process = start("serve", model, "--port", "0", "--max-seconds", "600", "--json")
     url = json.loads(process.stdout.readline())["url"]
     body = json.dumps({"at": dict.fromkeys("abcd", 0)}).encode()
     asked = urllib.request.Request(f"{url}density", body, {"Content-Type": "application/json"})
@@ -117,31 +117,36 @@ def commands(folder: Path, data: Path, selection: list[str]) -> dict[str, list[o
         "`sample -n 1000`": ["sample", model, *at, "-n", "1000", "-o", folder / "draws.csv"],
         "`plot`": ["plot", model, "--data", data, "-o", folder / "plot.png"],
         "`report`": ["report", model, "--data", data, "-o", folder / "report.html"],
+        "`serve`, one density": ["serve"],
         "`compare --methods kcdo`, 5 folds of 2,000 rows": [
             *("compare", data, "--target", "y", *selection, "--methods", "kcdo"),
             *("-o", folder / "compare.html"),
         ],
-        "`serve`, one density": ["serve"],
     }
 
 
 def both(folder: Path, data: Path) -> list[str]:
     """Return a table of every command, with the default choice of parameters and the quick one."""
     head = "| command, 10,000 rows × 5 columns | default | peak memory | heuristic | peak memory |"
-    measured: dict[str, list[str]] = {}
-    for selection in ([], ["--selection", "heuristic"]):
-        for name, arguments in commands(folder, data, selection).items():
-            serves = arguments == ["serve"]
-            seconds, peak = served(folder / "model.kcdo") if serves else run(*arguments)
-            measured.setdefault(name, []).extend([f"{seconds:.1f} s", f"{peak:.0f} MB"])
-            print(name, *measured[name], flush=True)
-    rows = [f"| {name} | {' | '.join(cells)} |" for name, cells in measured.items()]
+    ways = []
+    for name, selection in (("default", []), ("heuristic", ["--selection", "heuristic"])):
+        (folder / name).mkdir()
+        ways.append((folder / name, commands(folder / name, data, selection)))
+    rows = []
+    for command in ways[0][1]:
+        cells = []
+        for place, arguments in ways:
+            serves = arguments[command] == ["serve"]
+            measured = served(place / "model.kcdo") if serves else run(*arguments[command])
+            cells.append(f"{measured[0]:.1f} s | {measured[1]:.0f} MB")
+        rows.append(f"| {command} | {' | '.join(cells)} |")
+        print(rows[-1], flush=True)
     return [head, "|---|---|---|---|---|", *rows]
 
 
 def longer(folder: Path, lengths: list[int]) -> list[str]:
-    """Return a table of predictions of long files, by the model fitted last."""
-    model, out = folder / "model.kcdo", folder / "out.csv"
+    """Return a table of predictions of long files, by the model fitted quickly."""
+    model, out = folder / "heuristic" / "model.kcdo", folder / "out.csv"
     lines = ["| command | time | reading | peak memory |", "|---|---|---|---|"]
     for n_rows in lengths:
         long = write_table(folder / "long.csv", n_rows, seed=1)
