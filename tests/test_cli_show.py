@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from kcdo import progress
 from kcdo.commands.models import load_model
 from tests.command_line import fail_here, succeed, succeed_here
 
@@ -90,6 +91,17 @@ def test_plot_draws_slices(folder, tmp_path, capsys, model, options, names):
     words = re.findall(r"<text[^>]*>([^<]*)</text>", out.read_text())
     for name in names:
         assert name in words
+
+
+def test_a_report_names_its_stages_without_a_terminal(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_LONG", 0.001)
+    command = ["report", folder / "one.kcdo", "--data", folder / "test.csv", "-o"]
+    succeed_here(*command, tmp_path / "r.html")
+    said = capsys.readouterr().err
+    for stage in ("accuracy", "effects", "densities"):
+        assert re.search(rf"^kcdo  {stage} \.\.\. [\d.]+ s$", said, flags=re.MULTILINE), said
+    succeed_here(*command, tmp_path / "r.html", "--quiet")
+    assert capsys.readouterr().err == ""
 
 
 def test_report_writes_one_page(folder, tmp_path, capsys):

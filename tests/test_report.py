@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -20,9 +21,10 @@ import kcdo
 from kcdo.errors import InvalidInputError, MissingExtraError, SignedDensityError
 from kcdo.metrics.in_turn import held_out_in_turn
 from kcdo.metrics.nearness import place_and_width
-from kcdo.reports import write_report
+from kcdo.reports import shown, write_report
 from kcdo.reports.rendering import _environment
 from kcdo.reports.text import number, script_json
+from kcdo.training import TrainingTable
 
 ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -292,6 +294,22 @@ def test_it_says_which_rows_the_accuracy_is_of(tmp_path, held_out, n, words):
     own = "training" if (held_out, n) == (None, 120) else kind  # of the model's own predictions
     assert f"from 0 to 1; measured on {own} rows" in made.text
     assert "mean log density, per unit of y; higher is better" in made.text
+
+
+def test_what_a_fit_found_is_told_where_rows_are_too_many(tmp_path, monkeypatch):
+    monkeypatch.setattr(shown, "_MOST_REFITTED", 100)
+    model, X, Y = small_model()
+    model.training_ = TrainingTable.of(["data.csv"], X)
+    test = {"rows": 30, "log_score": -1.25, "crps": {"speed [km/h]": 2.5}}
+    for found, words in (
+        (test, "had a log score of −1.25 and a CRPS of 2.5 km/h."),
+        ({}, "new rows will score worse. Log score"),
+        (test | {"log_score": None}, "new rows will score worse. Log score"),
+    ):
+        model.training_ = replace(model.training_, test=found)
+        made = Page(model.report(tmp_path / "r.html", X, Y[:, 0]))
+        assert "Training rows. Measured on the 120 rows" in made.text
+        assert words in made.text.replace("\u202f", " ")
 
 
 @pytest.mark.parametrize("d", [1, 2])

@@ -43,6 +43,7 @@ _MEANINGS = {
     "seconds": "Time of the fit",
     "condition": "Condition number",
     "weights": "Weights of the forms",
+    "stopped": "Left out because the time was over",
 }
 _VERDICTS = {
     "calibrated": "Intervals hold as many rows as they promise, up to chance: the curve stays "
@@ -61,7 +62,7 @@ _JOINT = {
 }
 _SHOWN_ELSEWHERE = {"importances", "kernel_x"}
 _NOT_TOLD = {"loss"}  # of a search, in units of its own: the log score can be compared
-_DULL_IF_EMPTY = {"jitter", "iterations", "residual", "binning_error", "weights"}
+_DULL_IF_EMPTY = {"jitter", "iterations", "residual", "binning_error", "weights", "stopped"}
 
 
 def accuracy_section(
