@@ -24,7 +24,14 @@ from kcdo.components import (
     unrounded,
 )
 from kcdo.distributions import Batch, MixtureBatch, TransformedBatch
-from kcdo.fitting.metric import Metric, choose_metrics, feature_map, last_word, same_metric
+from kcdo.fitting.metric import (
+    Metric,
+    choose_metrics,
+    feature_map,
+    last_word,
+    same_metric,
+    used_features,
+)
 from kcdo.fitting.problem import Problem
 from kcdo.fitting.smoothed import (
     choose_smoothers,
@@ -59,6 +66,10 @@ def fit_univariate(
         features = feature_map(rows.X, spec.kernel_x)
         seen = replace(rows, X=features(rows.X))
         transform, metrics = choose_transform(seen, spec, features)
+        used = used_features(metrics, seen.X.shape[1])
+        metrics = [metric.on(used, seen.X.shape[1]) for metric in metrics]
+        if features.features:
+            features, seen = features.take(used), replace(seen, X=seen.X[:, used])
     mapped = seen.with_outputs(transform.forward(seen.Y))
     if atoms is None and gap > 0 and _below_rounding(mapped, transform, metrics[0], gap, settings):
         atoms = Atoms.of_every_value(y)
