@@ -72,7 +72,9 @@ class CatBoostWrapper(_Quantiles):
 
         self._set_train_range(y)
         loss = "MultiQuantile:alpha=" + ",".join(f"{level:g}" for level in LEVELS)
-        self.model = CatBoostRegressor(loss_function=loss, random_seed=42, verbose=False)
+        self.model = CatBoostRegressor(
+            loss_function=loss, random_seed=42, verbose=False, allow_writing_files=False
+        )
         self.model.fit(X, y)
         return self
 
