@@ -278,7 +278,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         return {k: v[..., 0] if self._flat and v.ndim == 2 else v for k, v in joined.items()}
 
     def to_frame(self, columns: Sequence[str], Y: ArrayLike | None = None) -> Any:
-        """Return :meth:`summary` as a pandas or polars table, as the inputs were.
+        """Return :meth:`summary` as a table of pandas, polars, pyarrow or modin, as X was.
 
         Several outputs have their names in front, ``speed_mean`` (``y0_mean`` if they have none);
         the rows keep the index of a pandas input.
