@@ -7,7 +7,6 @@ does other work as well, only the latter mean something.
 
 import argparse
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -17,13 +16,12 @@ import threading
 import time
 from pathlib import Path
 
-import dask
 import numpy as np
 from dask import delayed
-from distributed import Client, LocalCluster
 from scipy.linalg.blas import dsyrk
 
 import kcdo
+from benchmarks.workers import two_workers
 from kcdo.kernels import cross_gram
 from kcdo.parallel import blas_limit
 
@@ -135,18 +133,7 @@ def in_process(options, folder, rows):
 def on_cluster(options, folder, rows, kill):
     files = Files(folder, rows, options.chunk_rows)
     parts = [delayed(read)(path) for path in files.paths]
-    with (
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"}),
-        LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        client.wait_for_workers(2)
+    with two_workers() as (cluster, client):
         client.run(lambda: __import__("kcdo.estimators.conditional"))
         timer = None
         if kill is not None:

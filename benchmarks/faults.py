@@ -7,18 +7,16 @@ process.
 """
 
 import argparse
-import logging
 import os
 import signal
 import threading
 import time
 
-import dask
 import numpy as np
 from dask import delayed
-from distributed import Client, LocalCluster
 
 import kcdo
+from benchmarks.workers import two_workers
 
 
 def data(rows: int, chunks: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -52,19 +50,7 @@ def main() -> None:
     parts = [delayed(chunk) for chunk in chunks]
     found = {"ended": 0, "hung": 0, "raised": 0, "kills": 0, "chunks done again": 0}
     deviation = 0.0
-    # LocalCluster gives a worker up that takes longer to start again, as on a busy machine
-    with (
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"}),
-        LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        client.wait_for_workers(2)
+    with two_workers() as (cluster, client):
         started = time.perf_counter()
         model(options.centres).fit(parts, client=client)
         seconds = time.perf_counter() - started

@@ -7,9 +7,12 @@ import pytest
 from scipy.stats import norm
 
 import kcdo
+from kcdo.components import Effort
 from kcdo.fitting.families import FAMILIES
+from kcdo.fitting.open_outputs import OpenOutputs
 from kcdo.fitting.problem import discrete_floor
-from kcdo.rows import sampled
+from kcdo.fitting.spec import ModelSpec
+from kcdo.rows import Rows, sampled
 
 PLAIN = kcdo.Combination(1.0, 0.0, 0.0, 0.0)
 
@@ -276,6 +279,18 @@ def test_a_given_sample_as_reference(short_searches):
     points = kcdo.QuasiRandomBox(-4.0, 4.0, n_nodes=64)
     dist = auto(reference=points).fit(X, Y).conditional(X[:3])
     assert np.isfinite(dist.mean()).all()
+
+
+def test_scales_are_learnt_on_few_points_of_a_box():
+    """A step of a search costs the cube of their number; the model has all of them."""
+    X, Y, *_ = wave(40)
+    effort, reference = Effort(), kcdo.QuasiRandomBox(n_nodes=1024)
+    spec = ModelSpec(reference=reference)
+    for d, coarse, fine in ((1, 128, 256), (2, 256, 512), (5, 512, 1024)):
+        rows = Rows(X, np.tile(Y[:, None], d), np.ones(40))
+        outputs = OpenOutputs(spec, rows, np.zeros(d))
+        for nodes, wanted in ((effort.coarse_nodes, coarse), (effort.fine_nodes, fine), ({}, 1024)):
+            assert outputs.family(np.ones(d), nodes).measure.n_nodes == wanted
 
 
 def test_signed_densities_are_plain(short_searches):

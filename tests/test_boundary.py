@@ -138,13 +138,16 @@ def test_columns_in_another_order_are_named_even_beside_categories(library):
     kind = pd.Categorical(kinds) if library is pd else pl.Series(kinds, dtype=pl.Categorical)
     frame = table(library, kind=kind)
     fitted = model().fit(frame, Y)
-    with pytest.raises(ValueError, match="Feature names must be in the same order"):
+    in_order = r"columns 'speed', 'flow', 'kind' in this order, as X\[list\("
+    with pytest.raises(InvalidInputError, match=f"must be in the same order.*\n.*{in_order}"):
         fitted.predict(frame[["kind", "speed", "flow"]])
+    ordered = frame[["kind", "speed", "flow"]][list(fitted.feature_names_in_)]
+    np.testing.assert_array_equal(fitted.predict(ordered), fitted.predict(frame))
     with pytest.raises(ValueError, match="yet now missing:\n- kind"):
         fitted.predict(frame[["speed", "flow"]])
     with pytest.raises(ValueError, match="unseen at fit time:\n- sort"):
         fitted.predict(frame.rename({"kind": "sort"}, **({"axis": 1} if library is pd else {})))
-    with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3 features"):
+    with pytest.raises(InvalidInputError, match=r"X has 2 features, but .* expecting 3 features"):
         fitted.predict(X)
 
 

@@ -187,6 +187,24 @@ def test_a_matrix_of_low_rank_is_two_narrow_ones():
         np.testing.assert_allclose(sums, w.sum(axis=1))
 
 
+@pytest.mark.parametrize("shape", [(50,), (8, 9)])
+def test_a_large_matrix_is_solved_for_in_parts(monkeypatch, shape):
+    small = density_operator(shape, 40, kernel=Gaussian(0.05))
+    assert small.values.second is None
+    monkeypatch.setattr("kcdo.components.node_values._AT_ONCE", 1)
+    monkeypatch.setattr("kcdo.components.node_values._BLOCK_ELEMENTS", 300)
+    large = density_operator(shape, 40, kernel=Gaussian(0.05))
+    np.testing.assert_allclose(large.values.first, small.values.first, rtol=1e-9, atol=1e-12)
+
+
+def test_a_matrix_that_does_not_fit_is_refused_before_it_is_made(monkeypatch):
+    monkeypatch.setattr("kcdo.memory.available_memory", lambda: 3 * 8 * 60 * 41 - 1)
+    with pytest.raises(kcdo.NotEnoughMemoryError, match=r"60 centres on 40 output nodes.*chain"):
+        density_operator()
+    monkeypatch.setattr("kcdo.memory.available_memory", lambda: 8 * 60 * 60 * 40)
+    assert density_operator().nbytes > 0
+
+
 @pytest.mark.parametrize(
     ("d", "scale"),
     [(1, 0.5), (1, 0.02), (2, 0.5), (3, 0.5)],

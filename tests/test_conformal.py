@@ -293,25 +293,31 @@ def test_folds_are_scored_by_models_without_them():
         np.testing.assert_allclose(np.sort(np.minimum(pit, 1 - pit)), held_out.tails[:, 0])
 
 
-def test_folds_choose_their_parameters_anew():
-    """Twenty columns and forty rows: what was chosen on all rows has seen those held out.
+@pytest.mark.parametrize("keep", [True, False])
+def test_folds_choose_their_parameters_anew(monkeypatch, keep):
+    """What was chosen on all rows has seen those held out: folds keep it only if asked to."""
+    X, y = rows(40, 3)
+    model = fitted(X, y)
+    folds = []
 
-    A default fit is not sure of what so few rows say, so that both cover; only folds that choose
-    anew promise it.
-    """
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(340, 20))
-    y = X[:, 0] + rng.normal(size=340)
-    model = kcdo.ConditionalDensityOperator(n_jobs=1).fit(X[:40], y[:40])
-    coverage = {}
-    for keep in (True, False):
-        conformal = kcdo.conformalize(
-            model, X[:40], y[:40], method="jackknife+", folds=5, keep_parameters=keep
-        )
-        prediction = conformal.conditional(X[40:])
-        coverage[keep] = metrics.interval_coverage(prediction, y[40:], 0.9)
-    assert coverage[True] != coverage[False]
-    assert coverage[False] > 0.87
+    class Watched(HeldOut):
+        @classmethod
+        def of(cls, other, *held):
+            folds.append(other)
+            return HeldOut.of(other, *held)
+
+    monkeypatch.setattr(calibrate, "HeldOut", Watched)
+    options = {"method": "jackknife+", "folds": 4, "keep_parameters": keep}
+    kcdo.conformalize(model, X, y, **options)
+    assert len(folds) == 4
+    for number, other in enumerate(folds):
+        alone = np.delete(np.arange(40), calibrate._folds(40, 4)[number])
+        anew = fitted(X[alone], y[alone]).report_
+        wanted = model.report_ if keep else anew
+        assert model.report_.kernel_x != anew.kernel_x
+        assert other.report_.kernel_x == wanted.kernel_x
+        assert other.report_.kernel_y == wanted.kernel_y
+        assert other.report_.alpha == wanted.alpha
 
 
 def test_categories_that_only_a_fold_has_are_no_obstacle():

@@ -112,6 +112,12 @@ def fine_edges(batch):
     return np.append((coarse[:-1, None] + np.diff(coarse)[:, None] * shares).ravel(), coarse[-1])
 
 
+def has_tail(batch):
+    """Whether a part of the distributions is a Student t, whose joint points know it to 1e-3."""
+    parts = getattr(batch, "parts", [getattr(batch, "inner", None)])
+    return isinstance(batch, StudentTail) or any(has_tail(part) for part in parts if part)
+
+
 class Quadrature:
     """∫ g(y) p(y) dy of one density of one output, cut at places where g may jump."""
 
@@ -140,9 +146,9 @@ def test_events_cdfs_and_quantiles(kind, seed, one, other):
     assert dist.cdf([high])[0, 0] == pytest.approx(rule(y <= high), abs=1e-7)
     assert dist.sf([high])[0, 0] == pytest.approx(rule(y > high), abs=1e-7)
     between = np.diff(dist.cdf([low, high])[0])[0]
-    # an edge within a spike, or at a kink of a table, is found to a part of a piece
-    close = 1e-4 if kind in ("atoms", "tabulated", "tabulated below") else 1e-9
-    assert dist.expect(lambda y: y > high)[0] == pytest.approx(dist.sf([high])[0, 0], abs=1e-9)
+    # an interval that holds less than 1/1000 may be missed
+    close = 1e-12 if between > 1e-3 else 1e-3
+    assert dist.expect(lambda y: y > high)[0] == pytest.approx(dist.sf([high])[0, 0], abs=1e-12)
     assert dist.expect(lambda y: (y > low) & (y < high))[0] == pytest.approx(between, abs=close)
     outside = dist.expect(lambda y: ((y < low) | (y > high)).astype(float))[0]
     assert outside == pytest.approx(1.0 - between, abs=close)
@@ -294,9 +300,11 @@ def test_joint_answers_by_draws(kind, d, seed, level):
         exact = dist.expect(event)[0]
         assert exact == pytest.approx(event(draws).mean(), abs=chance)
     both = dist.cdf([corner])[0, 0]
-    assert dist.expect(lambda y: np.all(y <= corner, axis=1))[0] == pytest.approx(both, abs=1e-4)
+    close = 1e-3 if has_tail(batch) else 1e-12
+    assert dist.expect(lambda y: np.all(y <= corner, axis=1))[0] == pytest.approx(both, abs=close)
     half = dist.expect(lambda y: y @ way > corner @ way)[0]
-    assert half == pytest.approx(np.mean(draws @ way > corner @ way), abs=0.05 + chance)
+    near = 0.05 if has_tail(batch) else 0.015
+    assert half == pytest.approx(np.mean(draws @ way > corner @ way), abs=near + chance)
     p = dist.pdf(draws)[0]
     (region,) = dist.hpd(level)
     plateau = np.mean(np.isclose(p, region.density_level, rtol=1e-6))

@@ -167,7 +167,6 @@ def test_a_heavy_tail_has_no_density_at_a_bound():
         assert np.all(np.diff(near) > 0)
         assert near[-1] < one.pdf(mode)[0, 0]
         (region,) = one.hpd(0.8)
-        assert region.unbounded == ()
         held = np.diff(one.cdf(region.intervals.ravel()).reshape(-1, 2), axis=1).sum()
         assert held == pytest.approx(0.8, abs=1e-9)
         assert not np.any(region.contains([1e-200, 1e-100]))
@@ -177,8 +176,11 @@ def test_a_heavy_tail_has_no_density_at_a_bound():
 def test_regions_of_heavy_tails_do_not_reach_the_bounds(transform):
     batch = TransformedBatch(with_tail(on_grid(31)), transform)
     moved = AffineBatch(batch, np.full((3, 1), 5.0), np.full((3, 1), 2.0))
-    for each in (batch, moved):
-        assert each.regions(0.5)[0].unbounded == ()
+    low, high = transform.lower, getattr(transform, "upper", np.inf)
+    for each, shift, scale in ((batch, 0.0, 1.0), (moved, 5.0, 2.0)):
+        for shape in each.regions(0.999):
+            ends = (shape.intervals - shift) / scale
+            assert np.all((ends > low + 1e-6) & (ends < high - 1e-6))
 
 
 # --- regions
@@ -288,3 +290,17 @@ def test_questions_without_an_answer(call, message):
 def test_signed_densities_have_no_support(ask):
     with pytest.raises(SignedDensityError, match="not defined for positivity"):
         getattr(distribution(LINES["grid"], signed=True), ask)()
+
+
+def test_an_event_that_is_rare_in_one_part_is_found_in_the_mixture():
+    """A narrow part within one piece of a wide one: by parts, the wide one sees nothing of it."""
+    wide = StudentTail(np.zeros((1, 1)), np.full((1, 1), 100.0), np.inf)
+    narrow = StudentTail(np.full((1, 1), 0.3), np.full((1, 1), 1e-2), np.inf)
+    batch = MixtureBatch([wide, narrow], np.array([0.9, 0.1]))
+    dist = distribution(batch)
+    low, high = 0.295, 0.305
+    between = np.diff(dist.cdf([low, high])[0])[0]
+    found = dist.expect(lambda y: (y > low) & (y < high))[0]
+    assert found == pytest.approx(between, abs=1e-14)
+    both = dist.expect(lambda y: np.stack([y > low, y < high], axis=1))[0]
+    assert both == pytest.approx([dist.sf([low])[0, 0], dist.cdf([high])[0, 0]], abs=1e-14)

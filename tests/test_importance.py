@@ -8,6 +8,7 @@ import pytest
 import kcdo
 from kcdo.errors import InvalidInputError
 from kcdo.metrics import importances
+from kcdo.metrics.importance import shuffled_divergences
 
 
 def test_they_are_the_divergence_of_gaussians_when_a_column_is_shuffled():
@@ -37,6 +38,36 @@ def test_they_are_the_divergence_of_gaussians_when_a_column_is_shuffled():
     assert found["x0"] == pytest.approx(1 - np.exp(-mean))
     assert found["x1"] == pytest.approx(1 - np.exp(-spread))
     assert found["x2"] == 0.0
+
+
+def test_of_many_columns_those_that_say_nothing_are_shuffled_together():
+    asked = []
+
+    class Known:
+        def __init__(self, X):
+            asked.append(len(X))
+            self.X = np.asarray(X)
+
+        def mean(self):
+            return self.X[:, 7] + 0.3 * self.X[:, 400] + 0.01 * self.X[:, 401]
+
+        def cov(self):
+            return np.ones((len(self.X), 1, 1))
+
+    X = np.random.default_rng(1).normal(size=(60, 500))
+    found = shuffled_divergences(Known, X, n_rows=64)
+    assert len(asked) < 40
+    assert found[7] > 5 * found[400] > 0.05
+    columns = [7, 400]
+    alone = shuffled_divergences(Known, X, n_rows=64, shuffled_columns=columns)
+    np.testing.assert_array_equal(found[columns], alone)
+    others = np.delete(found, columns)
+    (tiny,) = shuffled_divergences(Known, X, n_rows=64, shuffled_columns=[401])
+    assert others.sum() == pytest.approx(tiny)
+    assert others.max() <= tiny
+    some = shuffled_divergences(Known, X, n_rows=64, shuffled_columns=range(300, 450))
+    assert some[100] == found[400]
+    assert len(some) == 150
 
 
 def test_inputs_that_move_only_the_spread_are_found():

@@ -166,3 +166,11 @@ def test_a_density_with_a_vanishing_rise_has_a_region():
     layout = GridLayout(Grid(np.zeros(1), np.ones(1), (4,)))
     shape = NodeBatch(layout, np.array([[0.5, 0.5, 1e-308, 2e-308]])).regions(0.5)[0]
     assert shape.volume == pytest.approx(0.375)  # the whole plateau
+
+
+def test_at_no_number_a_cdf_is_no_number_and_a_density_is_zero():
+    layout = GridLayout(Grid(np.zeros(1), np.ones(1), (4,)))
+    batch = NodeBatch(layout, np.full((2, 4), 0.25))
+    points = np.array([[[np.nan], [0.5]], [[0.25], [np.nan]]])
+    np.testing.assert_allclose(batch.cdf_each(points), [[np.nan, 0.5], [0.25, np.nan]])
+    np.testing.assert_allclose(batch.pdf_each(points), [[0.0, 1.0], [1.0, 0.0]])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from kcdo import parallel
+from kcdo.reconstruction import Reconstruction
 from tests.fuzz.lives import LIVES, answers, fitted
 
 unix = pytest.mark.skipif(sys.platform != "linux", reason="signals, limits and /proc of Linux")
@@ -22,8 +23,6 @@ FEW = {
 @unix
 @pytest.mark.parametrize("name", LIVES)
 def test_a_few_lives(name):
-    if name == "processes":
-        pytest.skip("forks beside busy threads may hang: run by make campaign, see docs")
     assert LIVES[name][0](FEW[name])
 
 
@@ -33,6 +32,15 @@ def test_models_in_other_processes_of_joblib():
     found = joblib.Parallel(n_jobs=2)(joblib.delayed(answers)(model) for _ in range(2))
     for each in found:
         np.testing.assert_allclose(each, answers(model), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="cached properties have no locks")
+def test_a_forked_process_has_cached_properties_of_its_own():
+    """A thread may hold their locks at the moment of a fork: it is not there to let them go."""
+    lock = Reconstruction.__dict__["_inverse"].lock
+    parallel._after_fork()
+    assert Reconstruction.__dict__["_inverse"].lock is not lock
+    assert fitted(0) is not None
 
 
 def test_a_forked_process_has_limits_and_locks_of_its_own():

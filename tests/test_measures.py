@@ -184,9 +184,9 @@ class TestBox:
         with pytest.raises(InvalidInputError, match=message):
             box(**options)
 
-    def test_refuses_more_nodes_than_anyone_needs(self, outputs):
+    def test_refuses_more_nodes_than_anyone_needs(self):
         with pytest.raises(InvalidInputError, match="10000000 nodes on one axis would take"):
-            UniformBox(nodes=10**7).realise(outputs)
+            UniformBox(nodes=10**7)
 
     def test_refuses_a_side_beyond_the_data(self, outputs):
         with pytest.raises(InvalidInputError, match="the reference box has no width"):

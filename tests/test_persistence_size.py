@@ -317,6 +317,7 @@ COSTLY = {
     "many users": (kernels_in_kernels(1, 990, users=40), "so many parts; one more: Centres"),
     "deep": (nested_wrappers(80), "Nugget has parts that are nested too deeply"),
     "objects": (many("Centres", 9000), "so many parts; one more: Centres"),
+    "sums": (many("NystromSums", 20), "so many parts; one more: NystromSums"),
     "output sides": (many("Reconstruction", 9000), "so many parts; one more: Reconstruction"),
     "lists": (filled([], 149_000), "lower must not be of the kind list"),
     "tables": (filled({"$dict": []}, 99_000), "lower must not be of the kind list"),

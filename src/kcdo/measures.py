@@ -253,6 +253,12 @@ class UniformBox(_Box):
                 raise InvalidInputError(
                     f"UniformBox: nodes must be whole numbers >= 2; got {self.nodes!r}."
                 )
+            if counts.max() > _MOST_ON_AN_AXIS:
+                raise InvalidInputError(
+                    f"UniformBox: {counts.max()} nodes on one axis would take minutes, and need "
+                    "not: four in the scale of the output kernel resolve it. Give at most "
+                    f"{_MOST_ON_AN_AXIS}."
+                )
             value = int(counts[0]) if np.ndim(self.nodes) == 0 else tuple(counts.tolist())
             object.__setattr__(self, "nodes", value)
 
@@ -266,12 +272,6 @@ class UniformBox(_Box):
             most = MAX_NODES.get(d, 16)
             wanted = 4.0 * (upper - lower) / (scales if scales is not None else upper - lower)
             counts = np.clip(np.ceil(wanted), 16, most).astype(int)
-        if counts.max() > _MOST_ON_AN_AXIS:
-            raise InvalidInputError(
-                f"UniformBox: {counts.max()} nodes on one axis would take minutes, and need not: "
-                "four in the scale of the output kernel resolve it. Give at most "
-                f"{_MOST_ON_AN_AXIS}."
-            )
         if self.edge_nodes:
             half = 0.5 * (upper - lower) / (counts - 1)
             lower, upper = lower - half, upper + half

@@ -5,6 +5,7 @@ each start a multi-threaded BLAS fight for the cores and run many times slower.
 """
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -107,9 +108,21 @@ _limits = _BlasLimits()
 
 
 def _after_fork() -> None:
+    """Give a forked process locks of its own: a thread that is not there may have held others."""
     global _sharing
     _sharing = threading.RLock()
     _limits.after_fork()
+    if sys.version_info < (3, 12):
+        for each in _cached_properties():
+            each.lock = threading.RLock()
+
+
+def _cached_properties() -> Iterator[Any]:
+    """Yield those of all classes here; before Python 3.12 each has a lock, held while it works."""
+    ours = [m for name, m in list(sys.modules.items()) if name.split(".")[0] == "kcdo"]
+    classes = {c for module in ours for c in vars(module).values() if isinstance(c, type)}
+    for each in classes:
+        yield from (value for value in vars(each).values() if isinstance(value, cached_property))
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork

@@ -24,6 +24,7 @@ _MOST_CATEGORIES = 50  # beyond these, texts that hardly repeat are no categorie
 _CATEGORIES = (nw.Categorical, nw.Enum)
 _TEXTS = (nw.String, nw.Object)
 _FEW_VALUES = 200
+_FEW_NAMES = 10
 _WEIGHTS = (1e-100, 1e15)  # larger ones lose their fractions, squares of smaller ones are 0
 _LARGEST, _LEAST_SPREAD = 1e130, 1e-130  # squares of these are numbers
 _LARGEST_VOLUME = 280
@@ -145,7 +146,7 @@ class InputEncoder:
         width = _n_columns(X)
         if estimator is not None and not reset and width is not None:
             # before categories are looked up in what may be another column
-            validate_data(estimator, X, reset=False, skip_check_array=True)
+            _check_columns(estimator, X)
         places = categorical_positions(self.kernel, width) if width is not None else set()
         table = _with_nans(X) if self.missing else X
         _refuse_masked(table, "X")
@@ -185,6 +186,22 @@ class InputEncoder:
                 )
             columns[place] = np.array([codes[v] for v in values], dtype=float)
         return np.column_stack(columns)
+
+
+def _check_columns(estimator: Any, X: Any) -> None:
+    """Raise unless X has the columns of the training inputs, in their order."""
+    try:
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+    except ValueError as error:
+        names = getattr(estimator, "feature_names_in_", None)
+        hint = ""
+        if names is not None and column_names(X) is not None:
+            known = ", ".join(map(repr, names[:_FEW_NAMES])) + ", …" * (len(names) > _FEW_NAMES)
+            hint = (
+                f"\nGive the columns {known} in this order, as X[list(model.feature_names_in_)] "
+                "does."
+            )
+        raise InvalidInputError(str(error).rstrip() + hint) from None
 
 
 def check_outputs(Y: Any, n_rows: int | None = None) -> tuple[Array, bool]:

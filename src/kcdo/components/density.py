@@ -16,6 +16,7 @@ from kcdo.components.node_values import (
     embedded_rows,
     embedding,
     node_values,
+    require_memory_of,
 )
 from kcdo.components.settings import Settings
 from kcdo.consistency import need, shape
@@ -85,6 +86,7 @@ class DensityOperator:
         training = Training(system, Y)
         if system.applies_weights(grid.n_nodes, product_grid=product_grid):
             return cls.by_weights(training, output, positivity)
+        require_memory_of(system.n_centres, grid.n_nodes)
         condensed = system.condensed(embedding(output), Y, embedded_rows(output))
         matrix = MatrixValues.solved(system, output, condensed)
         values = SolvedValues.of(matrix, system, output, Y)

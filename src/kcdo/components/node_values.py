@@ -9,11 +9,13 @@ from kcdo.arrays import Array
 from kcdo.consistency import need, shape
 from kcdo.errors import InvalidInputError
 from kcdo.linalg import narrow_factors
+from kcdo.memory import require_memory
 from kcdo.parallel import shared_property
 from kcdo.reconstruction import Reconstruction
 from kcdo.systems import Centres, Condensed, Embed, System
 
 _BLOCK_ELEMENTS = 1 << 22
+_AT_ONCE = 1 << 23  # numbers of a matrix that is solved for in one piece
 _LARGEST_STORED = 1 << 25  # bytes of a matrix that files hold; larger ones are solved for again
 
 
@@ -36,6 +38,8 @@ class MatrixValues:
     def solved(cls, system: System, output: Reconstruction, condensed: Condensed) -> "MatrixValues":
         """Solve for condensed targets, and filter what comes out."""
         targets, basis = narrow_factors(condensed.targets)
+        if basis is None and targets.size > _AT_ONCE:
+            return cls(_solved_in_place(system, output, condensed), None)
         # all right-hand sides at once
         solved = system.solve(np.hstack([targets, condensed.ones[:, None]]))
         if basis is not None:  # only its rows are filtered
@@ -147,6 +151,32 @@ class RowValues:
 
 
 Values = MatrixValues | SolvedValues | RowValues
+
+
+def _solved_in_place(system: System, output: Reconstruction, condensed: Condensed) -> Array:
+    """Return the one matrix of :class:`MatrixValues`, made in no more memory than it has itself."""
+    n, n_nodes = condensed.targets.shape
+    made = np.empty((n, n_nodes + 1))
+    made[:, -1:] = system.solve(condensed.ones[:, None])
+    step = max(1, _BLOCK_ELEMENTS // n)
+    for start in range(0, n_nodes, step):
+        nodes = slice(start, min(start + step, n_nodes))
+        made[:, nodes] = system.solve(condensed.targets[:, nodes])
+    step = max(1, _BLOCK_ELEMENTS // n_nodes)
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        made[rows, :-1] = output.reconstruct(np.ascontiguousarray(made[rows, :-1]))
+    return made
+
+
+def require_memory_of(n_centres: int, n_nodes: int) -> None:
+    """Refuse a matrix that does not fit, with the numbers: its targets and itself are held."""
+    require_memory(
+        8.0 * 3 * n_centres * (n_nodes + 1),
+        f"a model of {n_centres} centres on {n_nodes} output nodes",
+        "use fewer nodes, as reference=kcdo.UniformBox(nodes=50) has, fewer centres, as "
+        'solver=kcdo.Nystrom(500) has, or joint="chain" for several outputs.',
+    )
 
 
 def node_values(output: Reconstruction, weights: Any, Y: Array) -> tuple[Array, Array]:

@@ -132,8 +132,7 @@ class AffineBatch(Batch):
         ):
             intervals = None if shape.intervals is None else shift + scale * shape.intervals
             level = shape.density_level / float(volume)
-            bounds = tuple(float(shift[0] + scale[0] * bound) for bound in shape.unbounded)
-            out.append(RegionShape(level, shape.volume * float(volume), intervals, bounds))
+            out.append(RegionShape(level, shape.volume * float(volume), intervals))
         return out
 
     def entropy(self) -> Array:

@@ -20,6 +20,7 @@ from kcdo.errors import InvalidInputError
 Rows = slice | NDArray[np.integer]
 
 _BLOCK_ELEMENTS = 1 << 17  # numbers of one array of points
+_LOOKS = 1000  # points at which a function is asked whether it is an event
 _DRAWS = 4096  # for integrals over several outputs
 _STARTS = 1024  # draws among which the highest are near the mode of several outputs
 _NEAR_HIGHEST = 0.8  # peaks that may turn out to be the highest
@@ -240,8 +241,21 @@ class Batch(ABC):
         points, weights = between(self.pieces())
         return points[:, :, None], weights * self.pdf_each(points[:, :, None])
 
+    def expectation(self, g: Callable[[Array], Array]) -> Array:
+        """E g(Y), (Q, k), for g that maps (G, d) to (G, k); by the cdf if it is an event."""
+        if self.dim > 1:
+            return self.expect(g)
+
+        def of_block(batch: Batch, _: slice) -> Array:
+            exact = events.on_lines(
+                lambda y: g(y[:, None]), batch.knots(), lambda y: batch.cdf_each(y[:, :, None])
+            )
+            return batch.expect(g) if exact is None else exact
+
+        return self._in_blocks(of_block, max(3 * self.width, _LOOKS))
+
     def expect(self, g: Callable[[Array], Array], cuts: Array = NO_CUTS) -> Array:
-        """E g(Y), (Q, k), for g that maps (G, d) to (G, k).
+        """E g(Y) by points, (Q, k), for g that maps (G, d) to (G, k).
 
         For d = 1 g may have jumps and kinks, and those that are known may be given as ``cuts``,
         (C,); for d > 1 that is so for events that are boxes.

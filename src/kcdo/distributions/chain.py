@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Rows, even_uniforms
-from kcdo.distributions.chain_parts import PartBatch
+from kcdo.distributions.chain_parts import ByDraws, PartBatch, share_below
 from kcdo.distributions.grouped import GroupedBatch
 from kcdo.parallel import ordered_map, shared_property
 
@@ -40,7 +40,7 @@ def default_draws(d: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class ChainBatch(Batch):
+class ChainBatch(ByDraws):
     """∏_j p(y_o(j) | x, y_o(1), …, y_o(j-1)) for one order o of the outputs.
 
     Log densities are sums over the links, and draws are made link after link: both are exact. Of
@@ -111,10 +111,6 @@ class ChainBatch(Batch):
         return replace(self, draws_each=n_draws, seed=seed)
 
     # --- exact: densities and draws
-
-    def pdf_each(self, points: Array) -> Array:
-        """Density of each distribution at its own points."""
-        return np.exp(self.logpdf_each(points))
 
     def logpdf_each(self, points: Array) -> Array:
         """Sum of the log densities of the links."""
@@ -215,24 +211,9 @@ class ChainBatch(Batch):
     def _draws(self, n: int) -> Array:
         return self.drawn if n >= self.n_draws else self.drawn[:, :n]
 
-    def _with_events(
-        self, found: Array, g: Callable[[Array], Array], points: Array, values: Array
-    ) -> Array:
-        return found  # the cdf is by the same draws
-
     def cdf_each(self, points: Array) -> Array:
         """Share of the draws that lie below, at each distribution's own points."""
-        return share_below(self.drawn, points, None)
-
-    def quantile(self, levels: Array) -> Array:
-        """Quantiles of each marginal."""
-        lines = [self.marginal([i]).quantile(levels) for i in range(self.dim)]
-        return np.concatenate(lines, axis=2)
-
-    def support(self) -> Array:
-        """Least and greatest place of positive density in each marginal, of all draws."""
-        ends = [self.marginal([i]).support() for i in range(self.dim)]
-        return np.concatenate(ends, axis=2)
+        return share_below(self.drawn, points)
 
     def knots(self) -> Array:
         """Return the knots of the one output there is."""
@@ -277,12 +258,3 @@ def replicate_error(draws: Array, g: Callable[[Array], Array]) -> Array:
     values = g(np.ascontiguousarray(draws).reshape(-1, d))
     means = values.reshape(n_rows, _REPLICATES, n // _REPLICATES, -1).mean(axis=2)
     return means.std(axis=1, ddof=1) / np.sqrt(_REPLICATES)
-
-
-def share_below(draws: Array, points: Array, weights: Array | None) -> Array:
-    """Return the share of weighted draws (Q, n, d) below points (Q, G, d), (Q, G)."""
-    out = np.empty(points.shape[:2])
-    for g in range(points.shape[1]):
-        below = np.all(draws <= points[:, g, None, :], axis=2)
-        out[:, g] = np.average(below, axis=1, weights=weights)
-    return out

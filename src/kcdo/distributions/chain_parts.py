@@ -23,8 +23,31 @@ _UNLIKELY = 1e-7  # density, relative to the highest, beyond which a line ends
 _BEYOND = 0.5  # of the extent of draws, where densities on a line begin and end
 
 
+class ByDraws(Batch):
+    """Several outputs whose log density is known, and of which the rest is by draws."""
+
+    def pdf_each(self, points: Array) -> Array:
+        """Density of each distribution at its own points."""
+        return np.exp(self.logpdf_each(points))
+
+    def quantile(self, levels: Array) -> Array:
+        """Quantiles of each marginal."""
+        lines = [self.marginal([i]).quantile(levels) for i in range(self.dim)]
+        return np.concatenate(lines, axis=2)
+
+    def support(self) -> Array:
+        """Least and greatest place of positive density in each marginal."""
+        ends = [self.marginal([i]).support() for i in range(self.dim)]
+        return np.concatenate(ends, axis=2)
+
+    def _with_events(
+        self, found: Array, g: Callable[[Array], Array], points: Array, values: Array
+    ) -> Array:
+        return found  # the cdf is by the same draws
+
+
 @dataclass(frozen=True, eq=False)
-class PartBatch(Batch):
+class PartBatch(ByDraws):
     """The outputs ``kept`` of a chain, where the outputs ``fixed`` have known values.
 
     Where other outputs come before those in the order, their density is a mean over draws of the
@@ -109,10 +132,6 @@ class PartBatch(Batch):
         return PartBatch.of(self.chain, kept, (*self.fixed, *more), known)
 
     # --- densities
-
-    def pdf_each(self, points: Array) -> Array:
-        """Density of each distribution at its own points."""
-        return np.exp(self.logpdf_each(points))
 
     def logpdf_each(self, points: Array) -> Array:
         """Log density: that of all that is held, less that of what is given."""
@@ -222,26 +241,10 @@ class PartBatch(Batch):
         chosen = choose_nodes(weights, np.broadcast_to(even, (len(self), n)))
         return np.take_along_axis(draws, chosen[:, :, None], axis=1)
 
-    def _with_events(
-        self, found: Array, g: Callable[[Array], Array], points: Array, values: Array
-    ) -> Array:
-        return found  # the cdf is by the same draws
-
     def cdf_each(self, points: Array) -> Array:
         """Weight of the draws that lie below, at each distribution's own points."""
         draws, weights = self.weighted
-        below = np.all(draws[:, None] <= points[:, :, None, :], axis=3)
-        return np.einsum("qgn,qn->qg", below, weights)
-
-    def quantile(self, levels: Array) -> Array:
-        """Quantiles of each marginal."""
-        lines = [self.marginal([i]).quantile(levels) for i in range(self.dim)]
-        return np.concatenate(lines, axis=2)
-
-    def support(self) -> Array:
-        """Least and greatest place of positive density in each marginal."""
-        ends = [self.marginal([i]).support() for i in range(self.dim)]
-        return np.concatenate(ends, axis=2)
+        return share_below(draws, points, weights)
 
     # --- one output: its density, interpolated between nodes
 
@@ -278,3 +281,12 @@ class PartBatch(Batch):
 def _places(low: Array, high: Array, n: int) -> Array:
     """Return the middles of n cells between ends of their own, (Q, n)."""
     return low[:, None] + (high - low)[:, None] * (np.arange(n) + 0.5) / n
+
+
+def share_below(draws: Array, points: Array, weights: Array | None = None) -> Array:
+    """Return the share of weighted draws (Q, n, d) below points (Q, G, d), (Q, G)."""
+    out = np.empty(points.shape[:2])
+    for g in range(points.shape[1]):
+        below = np.all(draws <= points[:, g, None, :], axis=2)
+        out[:, g] = np.average(below, axis=1, weights=weights)
+    return out

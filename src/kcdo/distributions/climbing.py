@@ -7,7 +7,7 @@ from scipy.stats import ortho_group
 
 from kcdo.arrays import Array
 
-_STARTS = 3  # the best places, from which to climb
+_STARTS = 8  # the best places, from which to climb
 _STEPS = 60
 _FIRST_STEP = 0.5  # in standard deviations
 
@@ -21,7 +21,7 @@ def climb(density: Callable[[Array], Array], places: Array, sds: Array) -> Array
     Parameters
     ----------
     density : function
-        Densities (Q, C) at points of each distribution, (Q, C, d).
+        Densities, or their logarithms, (Q, C) at points of each distribution, (Q, C, d).
     places : (Q, C, d)
         Where to look first.
     sds : (Q, d)

@@ -87,8 +87,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         """Place of the highest density, (Q,) or (Q, d).
 
         The density there is within 1e-8 of the highest for one output, within 1 % for several on
-        grids or nodes. Where ``support`` makes a density infinite at a bound, the outermost 1/1000
-        of the probability there is left out.
+        grids or nodes.
         """
         return self.summary(["mode"])["mode"]
 
@@ -180,9 +179,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         parts = self._each(lambda batch, _: batch.regions(level))
         shapes = [shape for part in parts for shape in part]
         return [
-            HighestDensityRegion(
-                level, s.density_level, s.volume, s.intervals, s.unbounded, self[i].pdf
-            )
+            HighestDensityRegion(level, s.density_level, s.volume, s.intervals, self[i].pdf)
             for i, s in enumerate(shapes)
         ]
 
@@ -226,11 +223,12 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
     def expect(self, g: Callable[[Array], ArrayLike]) -> Array:
         """E[g(Y) | x], (Q,) or (Q, k), for g that maps (G,) or (G, d) to (G,) or (G, k).
 
-        The expectation of an event is its probability. For one output it is exact to 1e-9 of
-        E |g| if g is smooth but for jumps and kinks, wherever they are; what g does on less than
-        1/1000 of the probability may be missed. For several outputs, polynomials of degree 3 and
-        events that are boxes are exact (for tails, to 1e-3), and other events have an error of
-        about 0.01.
+        The expectation of an event is its probability: for one output a sum of values of
+        :meth:`cdf`, exact but for intervals that hold less than 1/1000 of it, which may be missed.
+        Other functions of one output are integrated to 1e-9 of E |g| if they are smooth but for
+        jumps and kinks; what they do on less than 1/1000 of the probability of a component of
+        the mixture may be missed there. For several outputs, polynomials of degree 3 and events
+        that are boxes are exact (for tails, to 1e-3), and other events have an error of about 0.01.
 
         Examples
         --------
@@ -255,7 +253,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
                 )
             return values.reshape(len(points), -1)
 
-        values = self._map(lambda batch: batch.expect(matrix_valued))
+        values = self._map(lambda batch: batch.expectation(matrix_valued))
         return values[:, 0] if scalar else values
 
     def summary(self, columns: Sequence[str], Y: ArrayLike | None = None) -> dict[str, Array]:

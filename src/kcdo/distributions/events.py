@@ -1,7 +1,8 @@
-"""Events of several outputs that are boxes: their probability is a sum over corners of the cdf.
+"""Events: functions that are 0 or 1. Their probability is a sum of values of the cdf.
 
-Such as ``(y[:, 0] > 0) & (y[:, 1] < 2)``: sides may be open, and an event may be what is outside
-of a box. Whether a function is one is found by asking it.
+Of one output they are any intervals; of several outputs boxes, such as
+``(y[:, 0] > 0) & (y[:, 1] < 2)``: sides may be open, and an event may be what is outside of a box.
+Whether a function is one is found by asking it.
 """
 
 from collections.abc import Callable
@@ -19,6 +20,65 @@ Event = Callable[[Array], NDArray[np.bool_]]  # of points (G, d)
 _HALVINGS = 100  # of the distance to a side, which then is known to rounding
 _CHECKS = 2048  # points in and around a box that is found
 _ROUNDING = 1e-9  # next to a side nothing is checked
+_SHARES = 1000  # of the probability of one output, in each of which an event is looked for
+
+
+def on_lines(
+    g: Callable[[Array], Array], knots: Array, cdf: Callable[[Array], Array]
+) -> Array | None:
+    """Return P(g(Y) = 1) of distributions of one output, (Q, k), or None if g is no event.
+
+    Parameters
+    ----------
+    g : function of points (G,), 0 or 1 in each of k columns
+    knots : (Q, K)
+        Places between which the cdf is nearly linear.
+    cdf : function
+        Of points (Q, G) of each distribution, (Q, G).
+    """
+    first = g(knots[0])
+    if not _are_events(first):
+        return None
+    points = _evenly(knots, cdf(knots))
+    values = g(points.ravel()).reshape(*points.shape, -1)
+    if not _are_events(values):
+        return None
+    columns = [
+        _on_lines(lambda y, k=k: g(y)[:, k], points, values[:, :, k], cdf)  # type: ignore[misc]
+        for k in range(values.shape[2])
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _are_events(values: Array) -> bool:
+    return bool(np.all((values == 0) | (values == 1)))
+
+
+def _evenly(knots: Array, shares: Array) -> Array:
+    """Return the knots together with places of even probability between them, (Q, K + 1000)."""
+    levels = (np.arange(_SHARES) + 0.5) / _SHARES
+    rows = zip(np.maximum.accumulate(shares, axis=1), knots, strict=True)
+    more = np.stack([np.interp(levels, below, places) for below, places in rows])
+    return np.sort(np.hstack([knots, more]), axis=1)
+
+
+def _on_lines(
+    g: Callable[[Array], Array], points: Array, values: Array, cdf: Callable[[Array], Array]
+) -> Array:
+    """Return E g of each row: v - Σ (change of g) F(place of the change), v far to the right."""
+    steps = np.diff(values, axis=1)
+    row, place = np.nonzero(steps)
+    low, high, before = points[row, place], points[row, place + 1], values[row, place]
+    for _ in range(_HALVINGS if len(row) else 0):
+        middle = low + 0.5 * (high - low)
+        same = g(middle) == before
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    counts = np.bincount(row, minlength=len(points))
+    column = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    cuts = np.repeat(points[:, -1:], max(1, counts.max()), axis=1)
+    sizes = np.zeros_like(cuts)
+    cuts[row, column], sizes[row, column] = high, steps[row, place]
+    return values[:, -1] - np.sum(sizes * cdf(cuts), axis=1)
 
 
 def probability(
@@ -34,7 +94,7 @@ def probability(
     cdf : function
         Joint cdf of each distribution at points (G, d), (Q, G).
     """
-    if not np.all((values == 0) | (values == 1)):
+    if not _are_events(values):
         return None
     for one in (1, 0):
         sides = _box(lambda y, one=one: g(y) == one, points, values == one)  # type: ignore[misc]

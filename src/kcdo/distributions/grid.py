@@ -23,6 +23,8 @@ from kcdo.distributions.layouts import (
 )
 from kcdo.measures import Grid
 
+_LEAST_POINTS = {2: 64, 3: 24}  # of a quadrature, on an axis
+
 
 class GridLayout(Layout):
     """Multilinear densities on the box of a :class:`~kcdo.measures.Grid`."""
@@ -104,8 +106,13 @@ class GridLayout(Layout):
         return centre, first, second
 
     def quadrature(self) -> tuple[Array, Matrix]:
-        """Return two Gauss points per cell and axis: exact for cubic functions."""
-        rules = [self._axis_rule(i, order=2) for i in range(self.dim)]
+        """Return Gauss points of every cell and axis: exact for cubic functions.
+
+        Two on an axis; in few cells of several axes so many more that events, too, see enough.
+        """
+        least = _LEAST_POINTS.get(self.dim, 1)
+        orders = [max(2, -(-least // (m + 1))) for m in self.grid.shape]
+        rules = [self._axis_rule(i, order) for i, order in enumerate(orders)]
         points = np.stack(np.meshgrid(*(axis for axis, _ in rules), indexing="ij"), axis=-1)
         return points.reshape(-1, self.dim), AxisProduct([weighted for _, weighted in rules])
 

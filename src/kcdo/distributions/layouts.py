@@ -94,15 +94,11 @@ class Layout(ABC):
 
 @dataclass(frozen=True)
 class RegionShape:
-    """Density level and volume of a region, and of one output its intervals (n, 2).
-
-    ``unbounded`` are the bounds of the output at which the density is infinite.
-    """
+    """Density level and volume of a region, and of one output its intervals (n, 2)."""
 
     density_level: float
     volume: float
     intervals: Array | None
-    unbounded: tuple[float, ...] = ()
 
 
 def as_points(y: ArrayLike, d: int) -> Array:

@@ -1,7 +1,7 @@
 """The shape of densities of one output: where they peak, and where they are at least so high.
 
 Densities are looked at over a coordinate t in which they are smooth, y = T⁻¹(t), and by their
-logarithms: at a bound of y a density may be infinite, at t = ±∞.
+logarithms: beside a bound of y a piece of t is a hair of y.
 """
 
 from dataclasses import dataclass
@@ -22,9 +22,7 @@ PROMINENCE = 0.1  # by which a peak stands out that a reader names, also in pict
 _LOOK = np.array([1e-9, 0.25, 0.5, 0.75, 1.0 - 1e-9])  # in each piece
 _GOLDEN_STEPS = 40  # to 1e-8 of the distance of places: no maximum is known better
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
-_EDGE = 1e-3  # probability at a bound that has no mode where the density is infinite there
-_INFINITE = 700.0  # logarithm of a density that is one
-_LOWEST = -1000.0  # in place of the logarithm of 0
+_LOWEST, _HIGHEST = -1000.0, 700.0  # logarithms of densities: in place of those of 0 and ∞
 _COVERAGE_ERROR = 1e-12
 _HEIGHT_ERROR = 1e-13
 _SAME = Identity()
@@ -92,7 +90,7 @@ class Line:
         points = t[:, :, None]
         with np.errstate(invalid="ignore"):  # a signed density may be negative
             logs = self.batch.logpdf_each(points) + self.transform.log_slope(points)[:, :, 0]
-        return np.clip(np.nan_to_num(logs, nan=_LOWEST), _LOWEST, _INFINITE)
+        return np.clip(np.nan_to_num(logs, nan=_LOWEST), _LOWEST, _HIGHEST)
 
     def cdf(self, t: Array) -> Array:
         """P(T(Y) <= t) for t (Q, G)."""
@@ -123,11 +121,9 @@ def peaks(line: Line, least: float, prominence: float = 0.0) -> list[Modes]:
     """Return the peaks of each density that are high enough and stand out enough.
 
     Both are shares of its greatest height; how far a peak stands out is its height above the lowest
-    place on the way to the nearest higher peak. A plateau has one peak, in its middle. Where a
-    density is infinite at a bound, the outermost 1/1000 of the probability there is left out.
+    place on the way to the nearest higher peak. A plateau has one peak, in its middle.
     """
     t, heights = line.seen()
-    t, heights = _without_poles(line, t, heights)
     first, last = _tops(heights, least)
     best, top = _climbed(line, t, heights, first, last)
     found = []
@@ -154,18 +150,6 @@ def _apart(t: Array, heights: Array, places: Array, tops: Array, depth: float) -
         if all(heights[way].min(initial=np.inf) <= top - depth for way in ways):
             taken.append(i)
     return taken
-
-
-def _without_poles(line: Line, t: Array, heights: Array) -> tuple[Array, Array]:
-    """Return places and heights with those next to an infinite bound moved away from it."""
-    poles = heights[:, [0, -1]] >= _INFINITE
-    if not poles.any():
-        return t, heights
-    ends = line.batch.quantile(np.array([_EDGE, 1.0 - _EDGE]))[:, :, 0]
-    low = np.where(poles[:, :1], ends[:, :1], -np.inf)
-    high = np.where(poles[:, 1:], ends[:, 1:], np.inf)
-    t = np.clip(t, low, high)
-    return t, line.heights(t)
 
 
 def _tops(heights: Array, least: float) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
@@ -239,8 +223,7 @@ def regions(line: Line, coverage: float) -> list[RegionShape]:
 
     level = monotone_roots(missing, low, high, np.full(low.shape, _COVERAGE_ERROR))
     ends = _Ends.of(line, t, heights - top, level, top)
-    infinite = heights[:, [0, -1]] >= _INFINITE
-    return ends.shapes(np.exp(level + top)[:, 0], infinite)
+    return ends.shapes(np.exp(level + top)[:, 0])
 
 
 def _with_peaks(line: Line) -> tuple[Array, Array]:
@@ -305,16 +288,14 @@ class _Ends:
         last = (self.count % 2 == 1) != self.first
         return np.sum(sign * self.line.cdf(self.t), axis=1) + last
 
-    def shapes(self, levels: Array, infinite: NDArray[np.bool_]) -> list[RegionShape]:
-        """Return the regions above the levels, given at which ends densities are infinite."""
+    def shapes(self, levels: Array) -> list[RegionShape]:
+        """Return the regions above the levels."""
         out = []
-        for t, n, first, outer, level, poles in zip(
-            self.t, self.count, self.first, self.outer, levels, infinite, strict=True
+        for t, n, first, outer, level in zip(
+            self.t, self.count, self.first, self.outer, levels, strict=True
         ):
             ends = [*([outer[0]] if first else []), *t[:n]]
             ends += [outer[1]] if len(ends) % 2 else []
             intervals = self.line.places(np.array(ends)).reshape(-1, 2)
-            bounds = tuple(self.line.places(outer[poles]).tolist())
-            volume = float(np.diff(intervals).sum())
-            out.append(RegionShape(float(level), volume, intervals, bounds))
+            out.append(RegionShape(float(level), float(np.diff(intervals).sum()), intervals))
         return out

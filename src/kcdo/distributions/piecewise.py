@@ -43,7 +43,7 @@ def pdf(lower: float, spacing: float, masses: Array, y: Array) -> Array:
     m = masses.shape[1]
     place = (y - lower) / spacing
     inside = (place >= 0.0) & (place <= m)
-    place = np.clip(place - 0.5, 0.0, m - 1.0)
+    place = np.clip(np.fmax(place - 0.5, 0.0), 0.0, m - 1.0)  # NaN is outside
     left = np.minimum(place.astype(np.int64), m - 2)
     start, end = _at(masses, left), _at(masses, left + 1)
     return np.where(inside, start + (place - left) * (end - start), 0.0) / spacing
@@ -58,7 +58,7 @@ def cdf(lower: float, spacing: float, masses: Array, at_nodes: Array, y: Array) 
     """Return the cdf at y (Q, k) of node masses on an even grid: see :func:`quantiles`."""
     m = masses.shape[1]
     position = np.clip((y - lower) / spacing, 0.0, m)
-    piece = (position + 0.5).astype(np.int64)
+    piece = (np.fmax(position, 0.0) + 0.5).astype(np.int64)  # at NaN the cdf is NaN, too
     before = np.maximum(piece - 1, 0)
     start, end = _at(masses, before), _at(masses, np.minimum(piece, m - 1))
     t = position - (piece - 0.5)  # beyond the first node; negative in the first half cell

@@ -22,16 +22,12 @@ class HighestDensityRegion:
         there only where the density is ``density_level`` on a whole plateau.
     intervals : (n, 2) array or None
         Its intervals, for one output.
-    unbounded : tuple of float
-        Bounds of the output at which the density is infinite, as ``support`` makes it for heavy
-        tails: an interval that begins or ends there belongs to the region, however short it is.
     """
 
     coverage: float
     density_level: float
     volume: float
     intervals: Array | None
-    unbounded: tuple[float, ...]
     _pdf: Callable[[ArrayLike], Array]
 
     def contains(self, y: ArrayLike) -> NDArray[bool_]:

@@ -203,33 +203,29 @@ class TransformedBatch(Batch):
         return self.transform.inverse(edges[:, :, None])[:, :, 0]
 
     def line(self) -> Line:
-        """Return the densities over t: at a bound, t is infinite, and the density may be."""
+        """Return the densities over t, in which they are smooth beside a bound."""
         return Line(self.inner, self.transform)
 
     def mode(self) -> Array:
-        """Place of the highest density, but for the outermost probability if d > 1.
-
-        At a bound the derivative of T is infinite, and with it the density of a heavy tail.
-        """
+        """Place of the highest density."""
         if self.dim == 1:
             return super().mode()
 
         def highest(batch: Any, _: slice) -> Array:
             inner = batch.inner
-            low, high = np.moveaxis(inner.quantile(_MOST)[:, :, None], 1, 0)
 
-            def density(t: Array) -> Array:
-                t = np.clip(t, low, high)
-                return inner.pdf_each(t) * np.exp(self.transform.log_slope(t).sum(axis=2))
+            def height(t: Array) -> Array:
+                return inner.logpdf_each(t) + self.transform.log_slope(t).sum(axis=2)
 
             sd = np.sqrt(np.einsum("qdd->qd", inner.moments()[1]))
-            t = climb(density, inner.candidates(), sd)
-            return self.transform.inverse(np.clip(t, low[:, 0], high[:, 0]))
+            # beside a bound a density may be highest between the nodes, or at the edge of a grid
+            places = np.concatenate([inner.candidates(), Batch.candidates(inner)], axis=1)
+            return self.transform.inverse(climb(height, places, sd))
 
         return self._in_blocks(highest)
 
     def square_integral(self) -> Array:
-        """∫ p², over t in 1-D: ∫ p_t² T' dt; infinite for a heavy tail at a bound."""
+        """∫ p², over t in 1-D: ∫ p_t² T' dt."""
         if self.dim > 1:
             return super().square_integral()
 
@@ -259,6 +255,6 @@ class TransformedBatch(Batch):
 
 
 def _exp(logs: Array) -> Array:
-    """Return the exponential; a density may be infinite at a bound."""
+    """Return the exponential; infinite beyond the largest number."""
     with np.errstate(over="ignore"):
         return np.exp(logs)

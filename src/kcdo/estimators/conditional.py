@@ -62,6 +62,7 @@ from kcdo.estimators.kin import check_kin, kin_of_rows
 from kcdo.estimators.report import FitReport
 from kcdo.fitting import (
     DEFAULT_ALPHA,
+    ONLY_PLAIN,
     RULES,
     Chunk,
     Located,
@@ -586,8 +587,12 @@ class ConditionalDensityOperator(ConditionalEstimator):
         self._solve_sums(plan, sums, started)
 
     def _stream_plan(self, pilot: Pilot, options: Nystrom) -> StreamPlan:
-        automatic = self.selection == "auto"
-        return StreamPlan.chosen(self._spec(Exact()), options, pilot, automatic=automatic)
+        """Return the plan of a fit that keeps sums: those of location and scale do not merge."""
+        spec, automatic = self._spec(Exact()), self.selection == "auto"
+        if automatic:
+            plain = replace(spec, combination=ONLY_PLAIN)
+            spec = pilot_choice(plain, pilot.rows(_SAMPLE_ROWS)).spec
+        return StreamPlan.of(spec, options, pilot, judge_alpha=automatic)
 
     def _solve_sums(self, plan: StreamPlan, sums: NystromSums, started: float) -> None:
         system = plan.system(sums)

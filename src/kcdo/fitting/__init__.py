@@ -1,6 +1,6 @@
 """How the parameters of a model come about: rules, searches, and the story of a default fit."""
 
-from kcdo.fitting.automatic import AutomaticFit, automatic_fit, pilot_spec
+from kcdo.fitting.automatic import AutomaticFit, automatic_fit
 from kcdo.fitting.binning import OutputBins
 from kcdo.fitting.chain import joint_fit
 from kcdo.fitting.output_side import (
@@ -11,6 +11,7 @@ from kcdo.fitting.output_side import (
     warn_outside,
 )
 from kcdo.fitting.pilot import Chunk, Pilot, pilot_size
+from kcdo.fitting.problem import ONLY_PLAIN
 from kcdo.fitting.rules import RULES
 from kcdo.fitting.spec import ModelSpec
 from kcdo.fitting.streamed import (
@@ -25,6 +26,7 @@ from kcdo.fitting.streaming import StreamPlan, same_plan, stream
 
 __all__ = [
     "DEFAULT_ALPHA",
+    "ONLY_PLAIN",
     "RULES",
     "AutomaticFit",
     "Chunk",
@@ -42,7 +44,6 @@ __all__ = [
     "output_side",
     "pilot_choice",
     "pilot_size",
-    "pilot_spec",
     "ridge_value",
     "same_plan",
     "stream",

@@ -126,25 +126,6 @@ def _fit_mixture(problem: Problem) -> InnerFit:
     return _fitted(chosen, weights, gate)
 
 
-def pilot_spec(spec: ModelSpec, rows: Rows) -> ModelSpec:
-    """Return the spec of a streamed fit, with what a pilot sample can choose: all but α.
-
-    A stream keeps sums, and those of location and scale do not merge: it fits the plain density.
-    """
-    exact = replace(spec, settings=replace(spec.settings, solver=Exact()))
-    # a stream keeps centres, not inputs
-    problem = Problem.of(exact, rows, allows_nugget=False)
-    if not problem.learns:
-        return spec
-    problem = replace(problem, rows=rows.of_effective_weight())
-    means = mean_choices(problem)
-    chosen = choose_plain(problem, means, residual_sds(means[0], problem)).parameters
-    output = chosen.output
-    return replace(
-        spec, kernel_x=chosen.kernel, kernel_y=output.kernel.kernel, alpha_prime=output.ridge
-    )
-
-
 def _quick_plain(problem: Problem) -> ChosenComponent:
     """Return the plain density that the heuristic rule fits; many rows take the rule of some."""
     rows, spec, settings = problem.rows, problem.spec, problem.spec.settings

@@ -12,7 +12,7 @@ from kcdo.fitting.races import DensityChoice, Fixed, Start, ridge_above, shortes
 from kcdo.fitting.spec import ModelSpec
 from kcdo.kernels import DensityKernel, Gaussian, Kernel, with_output_sds
 from kcdo.linalg import Tikhonov
-from kcdo.measures import MAX_NODES, UniformBox
+from kcdo.measures import MAX_NODES, QuasiRandomBox, UniformBox
 from kcdo.reconstruction import Reconstruction
 from kcdo.rows import Rows
 from kcdo.systems import effective_size
@@ -45,12 +45,19 @@ class OpenOutputs:
         )
 
     def family(self, shape: Array, nodes: dict[int, int]) -> OutputFamily:
-        """Return output sides on a grid of at most so many nodes per axis, or on points."""
+        """Return output sides on a grid of at most so many nodes per axis, or on as few points.
+
+        Points have no axes, and every step of a search costs the cube of their number: there are
+        d times as many as nodes on a line, rounded up to a power of two.
+        """
         spec, rows, d = self.spec, self.rows, self.rows.Y.shape[1]
         reference = spec.reference or default_reference(rows.Y, rows.weights, shape, 0)
         if isinstance(reference, UniformBox) and d in nodes:
             fewer = np.minimum(nodes[d] if reference.nodes is None else reference.nodes, nodes[d])
             reference = replace(reference, nodes=fewer.tolist())
+        if isinstance(reference, QuasiRandomBox) and nodes:
+            most = 1 << (d * max(nodes.values()) - 1).bit_length()
+            reference = replace(reference, n_nodes=min(reference.n_nodes, most))
         kernel = spec.kernel_y or Gaussian()
         return OutputFamily(reference.realise(rows.Y), kernel, shape, spec.filter or Tikhonov())
 

@@ -43,7 +43,6 @@ from kcdo.measures import Grid
 from kcdo.rows import Rows
 from kcdo.systems import Exact, Nystrom, NystromSums, NystromSystem, WhitenedSums, whitened_basis
 
-_PILOT_ROWS = 2000
 _JUDGED_ROWS = 4000  # that say how wide residuals are
 _WEIGHED_ROWS = 1000
 _NOISES_TRIED = 12

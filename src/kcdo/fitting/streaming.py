@@ -12,7 +12,6 @@ from kcdo.arrays import Array
 from kcdo.components import DensityOperator
 from kcdo.consistency import kernel_fits, need, shape
 from kcdo.errors import SupportWarning
-from kcdo.fitting.automatic import pilot_spec
 from kcdo.fitting.binning import OutputBins
 from kcdo.fitting.losses import LogScore, Scoring
 from kcdo.fitting.output_side import DEFAULT_ALPHA, check_output, output_side, ridge_value
@@ -83,15 +82,6 @@ class StreamPlan:
         plan = cls(kernel, centres, output, bins, spec, options.chunk_rows, judges)
         plan.require_memory()
         return plan
-
-    @classmethod
-    def chosen(
-        cls, spec: ModelSpec, options: Nystrom, pilot: Pilot, *, automatic: bool
-    ) -> "StreamPlan":
-        """Choose from the pilot sample, by held-out losses if asked, else by the rule alone."""
-        if automatic:
-            spec = pilot_spec(spec, pilot.rows(_PILOT_ROWS))
-        return cls.of(spec, options, pilot, judge_alpha=automatic)
 
     def alone(self) -> "StreamPlan":
         """Return the plan for one of several tasks: it computes on one thread."""

@@ -76,6 +76,7 @@ def register(
     former: Mapping[str, str | None] | None = None,
     infinite: tuple[str, ...] = (),
     nests: bool = False,
+    cost: int = 2,
 ) -> None:
     """Let model files hold objects of a class.
 
@@ -95,6 +96,8 @@ def register(
         Fields whose arrays may contain NaN or infinity.
     nests : bool
         Whether objects hold others of their kind, as kernels do.
+    cost : int
+        Of making one, about that of so many kernel values.
 
     Notes
     -----
@@ -112,6 +115,7 @@ def register(
         former=former or {},
         infinite=infinite,
         nests=nests,
+        cost=cost,
     )
     add_form(form, cls)
 

@@ -78,7 +78,12 @@ register(
     | {"alpha": float, "groups": systems.Groups, "solver": systems.Exact | systems.Iterative},
     former={"factor": "solver", "ridge": None, "jitter": None, "method": None},
 )
-register("NystromSums", systems.NystromSums, more={"rows": NDArray[np.integer], "n_targets": int})
+register(
+    "NystromSums",
+    systems.NystromSums,
+    more={"rows": NDArray[np.integer], "n_targets": int},
+    cost=1000,  # targets that are 0 are not in the file: a small one may hold large sums
+)
 register("Reconstruction", reconstruction.Reconstruction)
 register("GridLayout", distributions.GridLayout, fields={"grid": measures.Grid})
 register(

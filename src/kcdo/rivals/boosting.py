@@ -11,10 +11,17 @@ of trees chosen in the same way.
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.rivals.base import NotApplicable, Rival
 from kcdo.rivals.mixtures import Mixture
+
+
+def _held_out_split(n: int, seed: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    """Return the rows that judge a number of stages, a fifth, and those that learn."""
+    rows = np.random.default_rng(seed).permutation(n)
+    return rows[: n // 5], rows[n // 5 :]
 
 
 class NGBoost(Rival):
@@ -29,9 +36,7 @@ class NGBoost(Rival):
     def _fit(self, X: Array, Y: Array) -> None:
         if Y.shape[1] > 1:
             raise NotApplicable("one output only")
-        rows = np.random.default_rng(self.seed).permutation(len(X))
-        held, rest = np.split(rows, [len(X) // 5])
-        y = Y[:, 0]
+        y, (held, rest) = Y[:, 0], _held_out_split(len(X), self.seed)
         stages = self.stages
         trial = self._model(stages)
         trial.fit(X[rest], y[rest], X[held], y[held], early_stopping_rounds=50)
@@ -64,9 +69,7 @@ class CatBoost(Rival):
     def _fit(self, X: Array, Y: Array) -> None:
         if Y.shape[1] > 1:
             raise NotApplicable("one output only")
-        rows = np.random.default_rng(self.seed).permutation(len(X))
-        held, rest = np.split(rows, [len(X) // 5])
-        y = Y[:, 0]
+        y, (held, rest) = Y[:, 0], _held_out_split(len(X), self.seed)
         trial = self._model(self.trees)
         trial.fit(X[rest], y[rest], eval_set=(X[held], y[held]), early_stopping_rounds=50)
         self._fitted = self._model(max(trial.tree_count_, 1)).fit(X, y)

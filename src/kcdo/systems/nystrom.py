@@ -269,9 +269,9 @@ class NystromSystem(System):
             embedded, weights = embed(Y[part]), rows.weights[part]
             section = self._section_of(part)
             section *= weights[:, None]
-            targets = targets + (embedded.T @ section).T
+            targets += (embedded.T @ section).T
             ones += section.sum(axis=0)
-            total = total + np.asarray(embedded.T @ weights).ravel()
+            total += np.asarray(embedded.T @ weights).ravel()
         return Condensed(np.asarray(targets), ones, np.asarray(total))
 
     def solve(self, condensed: Array) -> Array:
