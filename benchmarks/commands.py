@@ -4,17 +4,20 @@
 
 Every command runs once for a model of 10,000 rows of five columns, fitted by default and with
 ``--selection heuristic``; then ``predict`` of longer files by the latter. Times are those of the
-processor with one thread: what a quiet core takes, whatever else the machine does. ``reading``
-is what pandas needs for the same file; the peak is that of the process. Imports are medians over
-fresh processes started in turn.
+processor with one thread: what a quiet core takes, whatever else the machine does. ``serve`` is
+asked for one density and then stopped. ``reading`` is what pandas needs for the same file; the
+peak is that of the process. Imports are medians over fresh processes started in turn.
 """
 
 import argparse
+import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -41,11 +44,34 @@ def write_table(path: Path, n_rows: int, seed: int) -> Path:
 
 def run(*arguments: object) -> tuple[float, float]:
     """Return seconds of the processor and peak memory in MB of a command."""
-    command = [sys.executable, "-m", "kcdo", *map(str, arguments), "--quiet"]
-    process = subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    process = start(*arguments, "--quiet")
+    return finished(process)
+
+
+def served(model: Path) -> tuple[float, float]:
+    """Return the same of a server that answers one question."""
+    process = start("serve", model, "--port", "0", "--max-seconds", "600", "--json")
+    url = json.loads(process.stdout.readline())["url"]
+    body = json.dumps({"at": dict.fromkeys("abcd", 0)}).encode()
+    asked = urllib.request.Request(f"{url}density", body, {"Content-Type": "application/json"})
+    urllib.request.urlopen(asked).read()
+    process.send_signal(signal.SIGINT)
+    return finished(process)
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "kcdo", *map(str, arguments)],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE if arguments[0] == "serve" else None,
+        text=True,
+    )
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[float, float]:
     _, status, usage = os.wait4(process.pid, 0)
     if status:
-        raise SystemExit(f"{' '.join(command)} failed")
+        raise SystemExit(f"{process.args} failed")
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
@@ -91,25 +117,36 @@ def commands(folder: Path, data: Path, selection: list[str]) -> dict[str, list[o
         "`sample -n 1000`": ["sample", model, *at, "-n", "1000", "-o", folder / "draws.csv"],
         "`plot`": ["plot", model, "--data", data, "-o", folder / "plot.png"],
         "`report`": ["report", model, "--data", data, "-o", folder / "report.html"],
+        "`serve`, one density": ["serve"],
+        "`compare --methods kcdo`, 5 folds of 2,000 rows": [
+            *("compare", data, "--target", "y", *selection, "--methods", "kcdo"),
+            *("-o", folder / "compare.html"),
+        ],
     }
 
 
 def both(folder: Path, data: Path) -> list[str]:
     """Return a table of every command, with the default choice of parameters and the quick one."""
     head = "| command, 10,000 rows × 5 columns | default | peak memory | heuristic | peak memory |"
-    measured: dict[str, list[str]] = {}
-    for selection in ([], ["--selection", "heuristic"]):
-        for name, arguments in commands(folder, data, selection).items():
-            seconds, peak = run(*arguments)
-            measured.setdefault(name, []).extend([f"{seconds:.1f} s", f"{peak:.0f} MB"])
-            print(name, *measured[name], flush=True)
-    rows = [f"| {name} | {' | '.join(cells)} |" for name, cells in measured.items()]
+    ways = []
+    for name, selection in (("default", []), ("heuristic", ["--selection", "heuristic"])):
+        (folder / name).mkdir()
+        ways.append((folder / name, commands(folder / name, data, selection)))
+    rows = []
+    for command in ways[0][1]:
+        cells = []
+        for place, arguments in ways:
+            serves = arguments[command] == ["serve"]
+            measured = served(place / "model.kcdo") if serves else run(*arguments[command])
+            cells.append(f"{measured[0]:.1f} s | {measured[1]:.0f} MB")
+        rows.append(f"| {command} | {' | '.join(cells)} |")
+        print(rows[-1], flush=True)
     return [head, "|---|---|---|---|---|", *rows]
 
 
 def longer(folder: Path, lengths: list[int]) -> list[str]:
-    """Return a table of predictions of long files, by the model fitted last."""
-    model, out = folder / "model.kcdo", folder / "out.csv"
+    """Return a table of predictions of long files, by the model fitted quickly."""
+    model, out = folder / "heuristic" / "model.kcdo", folder / "out.csv"
     lines = ["| command | time | reading | peak memory |", "|---|---|---|---|"]
     for n_rows in lengths:
         long = write_table(folder / "long.csv", n_rows, seed=1)

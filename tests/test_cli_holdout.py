@@ -66,6 +66,23 @@ def test_rows_kept_back_are_not_fitted_and_are_scored(folder, frame, tmp_path):
     assert facts["held_out"] == {"rows": 40, "fraction": 0.2, "split": "20% at random, seed 0"}
 
 
+def test_without_a_test_the_rows_of_the_fit_are_held_out_in_turn(folder, tmp_path, capsys):
+    out = tmp_path / "m.kcdo"
+    told = succeed_here(*fit(folder, "-o", out), capsys=capsys)
+    assert "Tested on 200 rows of the fit, each foretold without it, parameters as chosen:" in told
+    text = succeed_here("info", out, capsys=capsys)
+    assert "tested on 200 rows of the fit, each foretold without it" in text
+    assert "in units of speed; lower is better" in text
+    assert "\nloss" not in text
+    facts = json.loads(succeed_here("info", out, "--json", capsys=capsys))
+    assert facts["held_out"] is None
+    kept = json.loads(
+        succeed_here(*fit(folder, "--test", "0.2", "--json", "-o", out), capsys=capsys)
+    )
+    assert facts["test"]["crps"]["speed"] == pytest.approx(kept["test"]["crps"]["speed"], rel=0.3)
+    assert facts["test"]["log_score"] == pytest.approx(kept["test"]["log_score"], abs=0.4)
+
+
 def test_the_scores_are_those_of_the_rows_kept_back(folder, frame, tmp_path, capsys):
     out = tmp_path / "m.kcdo"
     told = succeed_here(*fit(folder, "--test", "0.25", "--json", "-o", out), capsys=capsys)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from kcdo import progress
 from kcdo.commands.models import load_model
 from tests.command_line import fail_here, succeed, succeed_here
 
@@ -92,6 +93,17 @@ def test_plot_draws_slices(folder, tmp_path, capsys, model, options, names):
         assert name in words
 
 
+def test_a_report_names_its_stages_without_a_terminal(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_LONG", 0.001)
+    command = ["report", folder / "one.kcdo", "--data", folder / "test.csv", "-o"]
+    succeed_here(*command, tmp_path / "r.html")
+    said = capsys.readouterr().err
+    for stage in ("accuracy", "effects", "densities"):
+        assert re.search(rf"^kcdo  {stage} \.\.\. [\d.]+ s$", said, flags=re.MULTILINE), said
+    succeed_here(*command, tmp_path / "r.html", "--quiet")
+    assert capsys.readouterr().err == ""
+
+
 def test_report_writes_one_page(folder, tmp_path, capsys):
     out = tmp_path / "report.html"
     text = succeed("report", folder / "one.kcdo", "--data", folder / "test.csv", "-o", out)
@@ -99,7 +111,7 @@ def test_report_writes_one_page(folder, tmp_path, capsys):
     page = out.read_text(encoding="utf-8")
     assert "<html" in page
     assert "kind" in page
-    assert "that the model was not fitted to" not in page
+    assert "each predicted by a fit with the same parameters that had not seen it" in page
     unseen = ["report", folder / "one.kcdo", "--held-out", folder / "test.csv", "-o", out]
     succeed_here(*unseen, "--quiet")
     assert "that the model was not fitted to" in out.read_text(encoding="utf-8")

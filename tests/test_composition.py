@@ -184,33 +184,64 @@ def frame(line):
     return pd.DataFrame({"a": X[:, 0], "colour": colour, "y": y})
 
 
-def check_like_pandas(table, inputs, outputs, frame):
-    """Need the answers that the same rows in pandas give."""
+def check_like_pandas(inputs, outputs, frame):
+    """Need the answers that the same rows in pandas give; return a table of answers."""
     known = kcdo.ConditionalDensityOperator(selection="heuristic")
     known.fit(frame[["a", "colour"]], frame["y"])
-    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(
-        inputs(table), outputs(table)
-    )
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(inputs, outputs)
     assert model.feature_names_in_.tolist() == ["a", "colour"]
-    answer = model.conditional(inputs(table))
-    np.testing.assert_array_equal(answer.mean(), known.predict(frame[["a", "colour"]]))
-    assert list(answer.to_frame(["mean"])["mean"]) == list(answer.mean())
+    answer = model.conditional(inputs)
+    np.testing.assert_array_equal(answer.mean().ravel(), known.predict(frame[["a", "colour"]]))
+    assert model.score(inputs, outputs) == known.score(frame[["a", "colour"]], frame["y"])
+    table = answer.to_frame(["mean"])
+    np.testing.assert_array_equal(np.asarray(table["mean"]), answer.mean().ravel())
+    return table
 
 
 def test_tables_of_pyarrow(frame):
     pa = pytest.importorskip("pyarrow")
     table = pa.Table.from_pandas(frame)
-    check_like_pandas(
-        table, lambda t: t.select(["a", "colour"]), lambda t: np.asarray(t["y"]), frame
-    )
+    made = check_like_pandas(table.select(["a", "colour"]), table["y"], frame)
+    assert isinstance(made, pa.Table)
 
 
 def test_relations_of_duckdb(frame):
     duckdb = pytest.importorskip("duckdb")
     relation = duckdb.from_df(frame)
-    check_like_pandas(
-        relation, lambda r: r.project("a, colour"), lambda r: r.project("y").df()["y"], frame
+    made = check_like_pandas(relation.project("a, colour"), relation.project("y"), frame)
+    assert isinstance(made, pd.DataFrame)
+
+
+def test_frames_of_modin(frame, monkeypatch):
+    monkeypatch.setenv("MODIN_ENGINE", "python")
+    modin = pytest.importorskip("modin.pandas")
+    frame.index = [f"row {i}" for i in range(len(frame))]
+    table = modin.DataFrame(frame)
+    made = check_like_pandas(table[["a", "colour"]], table["y"], frame)
+    assert isinstance(made, modin.DataFrame)
+    assert made.index.tolist() == frame.index.tolist()
+
+
+def test_calibration_takes_relations_and_tables(frame):
+    pa = pytest.importorskip("pyarrow")
+    table = pa.Table.from_pandas(frame)
+    inputs, outputs = table.select(["a", "colour"]), table["y"]
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(inputs, outputs)
+    known = kcdo.conformalize(model, frame[["a", "colour"]], frame["y"], groups="colour")
+    ours = kcdo.conformalize(model, inputs, outputs, groups="colour")
+    np.testing.assert_array_equal(
+        ours.conditional(inputs).interval(0.5),
+        known.conditional(frame[["a", "colour"]]).interval(0.5),
     )
+
+
+def test_densities_of_tables():
+    pa = pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    table = pa.table({"u": rng.standard_normal(30), "v": rng.standard_normal(30)})
+    model = kcdo.DensityReconstruction(reference=kcdo.UniformBox(nodes=12)).fit(table)
+    assert model.feature_names_in_.tolist() == ["u", "v"]
+    np.testing.assert_array_equal(model.pdf(table), model.pdf(table.to_pandas()))
 
 
 def test_data_that_only_look_like_frames_stay_as_they_are():

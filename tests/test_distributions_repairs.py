@@ -137,8 +137,23 @@ def test_modes_of_a_grid_are_its_nodes_and_a_plateau_has_one():
     (modes,) = distribution(NodeBatch(layout, masses)).modes()
     np.testing.assert_array_equal(modes.places, [1.5, 7.75, 5.0])  # flat beyond the last node
     np.testing.assert_allclose(modes.heights, [0.3, 0.2, 0.15])
-    (few,) = distribution(NodeBatch(layout, masses)).modes(least=0.6)
+    (few,) = distribution(NodeBatch(layout, masses)).modes(prominence=0.4)
     assert len(few.places) == 2
+
+
+def test_ripples_are_no_modes_unless_they_are_asked_for():
+    """Two hills with ripples: a reader of the curve names two modes, also of equal heights."""
+    layout = GridLayout(Grid(np.array([-4.0]), np.array([4.0]), (200,)))
+    y = layout.nodes[:, 0]
+    for second, places in ((0.5, [-1.5, 1.5]), (0.12, [-1.5, 1.5]), (0.08, [-1.5])):
+        hills = norm.pdf(y, -1.5, 0.5) + second * norm.pdf(y, 1.5, 0.5)
+        masses = hills * (1 + 0.01 * np.cos(np.pi * np.arange(200)))
+        dist = distribution(NodeBatch(layout, masses[None] / masses.sum()))
+        np.testing.assert_allclose(dist.modes()[0].places, places, atol=0.05)
+        assert len(dist.modes(prominence=1e-4)[0].places) > len(places)
+    even = np.cos(np.pi * (np.arange(200) - 99.5) / 2) ** 2 + 20.0  # ripples of one height
+    dist = distribution(NodeBatch(layout, even[None] / even.sum()))
+    assert len(dist.modes()[0].places) == 1
 
 
 def test_a_heavy_tail_has_no_density_at_a_bound():
@@ -262,8 +277,8 @@ def test_logsf_beyond_the_support_is_minus_infinity_but_for_rounding():
         (lambda d: d.sf([[0.0, 0.0]]), "sf is defined for one output, here are 2"),
         (lambda d: d.logsf([[0.0, 0.0]]), "logsf is defined for one output, here are 2"),
         (lambda d: d.modes(), "modes is defined for one output, here are 2: take a marginal"),
-        (lambda d: d.marginal(0).modes(0.0), "least must lie between 0 and 1; got 0.0"),
-        (lambda d: d.marginal(0).modes(1.5), "least must lie between 0 and 1; got 1.5"),
+        (lambda d: d.marginal(0).modes(0.0), "prominence must lie between 0 and 1; got 0.0"),
+        (lambda d: d.marginal(0).modes(1.5), "prominence must lie between 0 and 1; got 1.5"),
     ],
 )
 def test_questions_without_an_answer(call, message):

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn import config_context
 
@@ -53,6 +54,9 @@ class Special(pd.DataFrame):
         (Special({"a": [1]}), "pandas"),
         (pl.DataFrame({"a": [1]}), "polars"),
         (pl.Series([1]), "polars"),
+        (pl.LazyFrame({"a": [1]}), "polars"),
+        (pa.table({"a": [1]}), "pyarrow"),
+        (pa.chunked_array([[1]]), "pyarrow"),
         (np.zeros((2, 2)), None),
         ([[1.0]], None),
         (None, None),
@@ -69,6 +73,9 @@ def test_library_of_data(data, library):
         pd.Series(range(5), index=[4, 3, 2, 1, 0]),
         pl.DataFrame({"a": range(5)}),
         pl.Series(range(5)),
+        pl.LazyFrame({"a": range(5)}),
+        pa.table({"a": range(5)}),
+        pa.chunked_array([range(5)]),
         np.arange(5)[:, None],
         [[0], [1], [2], [3], [4]],
         (0, 1, 2, 3, 4),
@@ -92,6 +99,8 @@ def test_rows_of_any_kind_of_data(data):
         (pl.Series("speed", [1.0]), ("speed",)),
         (pl.Series([1.0]), None),
         (pl.DataFrame({"a": [1.0], "b": [2.0]}), ("a", "b")),
+        (pa.table({"a": [1.0], "b": [2.0]}), ("a", "b")),
+        (pa.chunked_array([[1.0]]), None),
         (np.zeros(3), None),
     ],
 )
@@ -143,6 +152,15 @@ def test_polars_in_polars_out(arrays):
     assert isinstance(table, pl.DataFrame)
     assert table.columns == ["speed_sd", "noise_sd"]
     np.testing.assert_array_equal(table.to_numpy(), dist.std())
+
+
+def test_pyarrow_in_pyarrow_out(arrays):
+    X, Y = (pa.Table.from_pandas(part, preserve_index=False) for part in pandas_pair(*arrays))
+    dist = fitted(X, Y).conditional(X)
+    table = dist.to_frame(["mean"])
+    assert isinstance(table, pa.Table)
+    assert table.column_names == ["speed_mean", "noise_mean"]
+    np.testing.assert_array_equal(np.column_stack(table.columns), dist.mean())
 
 
 def test_the_query_decides_before_the_training_data(arrays):
@@ -197,9 +215,111 @@ def test_equal_names_are_refused():
 
 
 def test_a_missing_library_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(ImportError, match=r'Tables need polars: pip install "kcdo\[all\]"'):
-        Labels("polars").frame({"mean": np.zeros(2)}, np.arange(2))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "modin"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "modin", None)
+    with pytest.raises(ImportError, match="Tables need modin: pip install modin"):
+        Labels("modin").frame({"mean": np.zeros(2)}, np.arange(2))
+
+
+# --- missing values and categories, which every library has its own types for
+
+COLOURS = ["red", "blue"]
+
+
+def with_colours(kind):
+    """Numbers and colours in a frame, the colours of a type for categories."""
+    x, colours = np.linspace(0.0, 1.0, 20), COLOURS * 10
+    return {
+        "pandas category": lambda: pd.DataFrame({"x": x, "c": pd.Categorical(colours)}),
+        "pandas text": lambda: pd.DataFrame({"x": x, "c": pd.array(colours, dtype="string")}),
+        "pandas arrow": lambda: pd.DataFrame(
+            {"x": x, "c": pd.array(colours, pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string())))}
+        ),
+        "polars categorical": lambda: pl.DataFrame(
+            {"x": x, "c": pl.Series(colours, dtype=pl.Categorical)}
+        ),
+        "polars enum": lambda: pl.DataFrame(
+            {"x": x, "c": pl.Series(colours, dtype=pl.Enum(["green", *COLOURS]))}
+        ),
+        "polars lazy": lambda: pl.LazyFrame({"x": x, "c": colours}),
+        "pyarrow": lambda: pa.table({"x": x, "c": colours}),
+        "pyarrow dictionary": lambda: pa.table(
+            {"x": x, "c": pa.array(colours).dictionary_encode()}
+        ),
+    }[kind]()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("pandas category", "pandas text", "pandas arrow", "polars categorical"),
+        *("polars enum", "polars lazy", "pyarrow", "pyarrow dictionary"),
+    ],
+)
+def test_categories_of_every_library_are_the_same(kind):
+    y = np.linspace(0.0, 1.0, 20) + np.tile([0.0, 5.0], 10)
+    known = pd.DataFrame({"x": np.linspace(0.0, 1.0, 20), "c": COLOURS * 10})
+    truth = kcdo.ConditionalDensityOperator(selection="heuristic").fit(known, y)
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(with_colours(kind), y)
+    assert model.feature_names_in_.tolist() == ["x", "c"]
+    np.testing.assert_array_equal(model.predict(with_colours(kind)), truth.predict(known))
+
+
+NUMBERS = [1.0, None, 3.0, 4.0, 5.0, 6.0]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"a": pd.array(NUMBERS, dtype="Int64")}),
+        pd.DataFrame({"a": pd.array(NUMBERS, dtype="Float64")}),
+        pd.DataFrame({"a": pd.array(NUMBERS, dtype="float64[pyarrow]")}),
+        pl.DataFrame({"a": [None if v is None else int(v) for v in NUMBERS]}),
+        pl.DataFrame({"a": NUMBERS}),
+        pa.table({"a": NUMBERS}),
+    ],
+    ids=["Int64", "Float64", "arrow", "polars-int", "polars-float", "pyarrow"],
+)
+def test_missing_numbers_of_every_library_are_nan(table):
+    y = np.arange(6.0)
+    with pytest.raises(kcdo.InvalidInputError, match="NaN in column 'a', 1 of 6 rows"):
+        kcdo.ConditionalDensityOperator(selection="heuristic").fit(table, y)
+    with pytest.raises(kcdo.InvalidInputError, match="Y contains NaN in column 'a', 1 of 6 rows"):
+        kcdo.ConditionalDensityOperator(selection="heuristic").fit(y[:, None], table)
+    model = kcdo.ConditionalDensityOperator(selection="heuristic", missing="marginalise")
+    assert np.isfinite(model.fit(table, y).predict(table)).all()
+
+
+@pytest.mark.parametrize(
+    "colours",
+    [
+        pd.DataFrame({"c": pd.Categorical(["red", None, "blue"])}),
+        pd.DataFrame({"c": pd.array(["red", None, "blue"], dtype="string")}),
+        pl.DataFrame({"c": pl.Series(["red", None, "blue"], dtype=pl.Enum(COLOURS))}),
+        pa.table({"c": ["red", None, "blue"]}),
+    ],
+    ids=["category", "string", "enum", "pyarrow"],
+)
+def test_missing_categories_are_refused(colours):
+    with pytest.raises(kcdo.InvalidInputError, match="NaN in categorical column 'c'"):
+        kcdo.ConditionalDensityOperator(selection="heuristic").fit(colours, [0.0, 1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (pd.DataFrame([[0.0, 1.0]] * 3, columns=["a", "a"]), "two columns of X are called 'a': re"),
+        (
+            pa.Table.from_arrays([pa.array([0.0, 1.0, 2.0])] * 2, names=["a", "a"]),
+            "two columns have the same name: rename one. (.|\n)*'a'",
+        ),
+    ],
+    ids=["pandas", "pyarrow"],
+)
+def test_columns_of_one_name_are_refused(table, message):
+    with pytest.raises(kcdo.InvalidInputError, match=message):
+        kcdo.ConditionalDensityOperator(selection="heuristic").fit(table, [0.0, 1.0, 2.0])
 
 
 # --- the display of a model

@@ -1,6 +1,8 @@
 """The public names: written once in __init__.pyi, loaded when first used."""
 
 import ast
+import re
+import runpy
 import subprocess
 import sys
 import zipfile
@@ -79,7 +81,8 @@ def test_an_old_name_warns_and_gives_the_new_one(monkeypatch):
     assert "Gauss" not in dir(kcdo)
 
 
-def test_the_wheel_has_the_names_and_is_read_from_a_zip_file(tmp_path):
+def test_the_wheel_has_the_names_and_is_read_from_a_zip_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("KCDO_REPOSITORY", "https://forge.example/kcdo/")
     wheel = next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"]))
     inside = zipfile.ZipFile(wheel).namelist()
     assert {"kcdo/__init__.py", "kcdo/__init__.pyi", "kcdo/py.typed"} <= set(inside)
@@ -87,3 +90,26 @@ def test_the_wheel_has_the_names_and_is_read_from_a_zip_file(tmp_path):
     module, place = run(code, path=wheel)
     assert module == "kcdo.errors"
     assert wheel in place
+    # the page of a package index has no files beside it
+    about = zipfile.ZipFile(wheel).read(f"kcdo-{kcdo.__version__}.dist-info/METADATA").decode()
+    links = re.findall(r"\]\(([^)\s]+)\)", about)
+    assert len(links) > 8
+    assert [link for link in links if not link.startswith("https://")] == []
+    picture = (
+        f"![A report](https://forge.example/kcdo/raw/v{kcdo.__version__}/docs/images/report.png)"
+    )
+    assert picture in re.sub(r"(!\[A report)[^\]]*", r"\1", about)
+
+
+def test_the_page_of_a_package_index_needs_an_address():
+    page = runpy.run_path(str(ROOT / ".ci/package_page.py"))
+    found = page["repository"]
+    assert found({}) is None
+    assert (
+        found({"GITHUB_SERVER_URL": "https://a.b", "GITHUB_REPOSITORY": "c/d"}) == "https://a.b/c/d"
+    )
+    text = "[one](docs/a.md), ![two](b.png), [three](https://c.d), [four](#e), [five](mailto:f@g.h)"
+    assert page["package_page"](text, "https://a.b/c", "v1") == (
+        "[one](https://a.b/c/blob/v1/docs/a.md), ![two](https://a.b/c/raw/v1/b.png), "
+        "[three](https://c.d), [four](#e), [five](mailto:f@g.h)"
+    )

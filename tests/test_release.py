@@ -70,4 +70,4 @@ def test_every_data_set_has_a_licence():
 def test_what_the_ecosystem_tests_is_an_extra():
     folders = [path.parent.name for path in ROOT.glob("tests/ecosystem/*/test_*.py")]
     assert set(folders) <= set(PROJECT["optional-dependencies"])
-    assert {"arviz", "conformal", "rail", "skpro"} <= set(folders)
+    assert {"arviz", "conformal", "dask", "rail", "serve", "skpro"} <= set(folders)

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -18,10 +19,12 @@ from sklearn.exceptions import NotFittedError
 
 import kcdo
 from kcdo.errors import InvalidInputError, MissingExtraError, SignedDensityError
+from kcdo.metrics.in_turn import held_out_in_turn
 from kcdo.metrics.nearness import place_and_width
-from kcdo.reports import write_report
+from kcdo.reports import shown, write_report
 from kcdo.reports.rendering import _environment
 from kcdo.reports.text import number, script_json
+from kcdo.training import TrainingTable
 
 ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -276,7 +279,7 @@ def test_outputs_have_the_names_of_the_training_data(tmp_path):
     [
         (True, 120, "Held-out rows. Measured on 120 rows that the model was not fitted to"),
         (False, 50, "Training rows. Measured on the 50 rows that the model was fitted to: new"),
-        (None, 120, "Training rows. .* the 120 rows .* \\(exactly as many rows were fitted\\)"),
+        (None, 120, "Held-out rows. Measured on 120 rows, each predicted by a fit with the same"),
         (None, 50, "Measured on 50 rows; the model was fitted to 120. The report was not told"),
     ],
 )
@@ -284,11 +287,50 @@ def test_it_says_which_rows_the_accuracy_is_of(tmp_path, held_out, n, words):
     model, X, Y = small_model()
     made = Page(model.report(tmp_path / "r.html", X[:n], Y[:n, 0], held_out=held_out))
     assert re.search(words, made.text)
-    kind = {True: "held-out", False: "training"}.get(held_out, "training" if n == 120 else "given")
+    kind = {True: "held-out", False: "training"}.get(held_out, "held-out" if n == 120 else "given")
     cards = re.findall(r"<div><dt>.*?</dd></div>", made.source, flags=re.DOTALL)[:4]
     assert all(f'<p class="on">{n} {kind} rows</p>' in card for card in cards)
     assert f"(On {n} {kind} rows.)" in made.text  # beside the calibration
-    assert f"from 0 to 1; measured on {kind} rows" in made.text
+    own = "training" if (held_out, n) == (None, 120) else kind  # of the model's own predictions
+    assert f"from 0 to 1; measured on {own} rows" in made.text
+    assert "mean log density, per unit of y; higher is better" in made.text
+
+
+def test_what_a_fit_found_is_told_where_rows_are_too_many(tmp_path, monkeypatch):
+    monkeypatch.setattr(shown, "_MOST_REFITTED", 100)
+    model, X, Y = small_model()
+    model.training_ = TrainingTable.of(["data.csv"], X)
+    test = {"rows": 30, "log_score": -1.25, "crps": {"speed [km/h]": 2.5}}
+    for found, words in (
+        (test, "had a log score of −1.25 and a CRPS of 2.5 km/h."),
+        ({}, "new rows will score worse. Log score"),
+        (test | {"log_score": None}, "new rows will score worse. Log score"),
+    ):
+        model.training_ = replace(model.training_, test=found)
+        made = Page(model.report(tmp_path / "r.html", X, Y[:, 0]))
+        assert "Training rows. Measured on the 120 rows" in made.text
+        assert words in made.text.replace("\u202f", " ")
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_rows_of_the_fit_are_held_out_in_turn(tmp_path, d):
+    """A model that learnt its rows by heart looks perfect on them, and is told not to be."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.uniform(size=(60, 1)), rng.standard_normal((60, d))  # inputs say nothing
+    model = kcdo.ConditionalDensityOperator(kcdo.Gaussian(1e-4), kcdo.Gaussian(0.05), alpha=1e-6)
+    model.set_params(selection="heuristic").fit(X, Y[:, 0] if d == 1 else Y)
+    Y = Y[:, 0] if d == 1 else Y
+    score = {}
+    for held_out in (False, None):
+        made = Page(model.report(tmp_path / "r.html", X, Y, held_out=held_out))
+        score[held_out] = float(re.search(r"CRPS(?: of y0)?\s+([\d.]+)", made.text)[1])
+    assert score[False] < 0.1 < 0.4 < score[None] < 0.8  # 0.56 is that of the normal itself
+    rows, dists = zip(*held_out_in_turn(model, X, Y, 1000), strict=True)
+    assert sorted(np.concatenate(rows)) == list(range(60))
+    kept = np.ones(60)
+    kept[rows[0]] = 0
+    expected = model.refit(X, Y, kept).predict(X[rows[0]])
+    np.testing.assert_allclose(dists[0].mean(), expected)
 
 
 def test_without_outputs_there_is_no_accuracy(tmp_path):

@@ -56,6 +56,19 @@ def client(model):
         yield client
 
 
+def test_a_model_is_asked_before_requests_are(model, monkeypatch):
+    """What a loaded model solves for when it is first asked takes no request's time."""
+    asked = []
+    conditional = kcdo.ConditionalDensityOperator.conditional
+    monkeypatch.setattr(
+        kcdo.ConditionalDensityOperator,
+        "conditional",
+        lambda self, X: asked.append(len(X)) or conditional(self, X),
+    )
+    make_app(model)
+    assert asked == [1]
+
+
 def test_it_says_what_it_is(client):
     assert client.get("/health") == (200, {"status": "ok", "kcdo": kcdo.__version__})
     _, facts = client.get("/model")

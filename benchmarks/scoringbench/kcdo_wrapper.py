@@ -1,7 +1,9 @@
 """kcdo as a model of ScoringBench: copy this file into scoringbench/univariate/wrappers/.
 
 The benchmark scores histograms, on a regular grid of each row's own. Masses are differences of the
-distribution function at its edges, which here is exact, so nothing is interpolated.
+distribution function at its edges, which here is exact, so nothing is interpolated. Scores of the
+density it takes on a grid that is as fine for every model, at least as long as the range of the
+training outputs.
 """
 
 from typing import Any
@@ -41,6 +43,7 @@ class KcdoWrapper(ProbabilisticWrapper):
 
     def fit(self, X: Any, y: Any) -> "KcdoWrapper":
         y = np.asarray(y, dtype=float).ravel()
+        self._set_train_range(y)
         self.model_ = kcdo.ConditionalDensityOperator(**self.options).fit(X, y)
         return self
 
@@ -55,11 +58,10 @@ class KcdoWrapper(ProbabilisticWrapper):
         edges = ends[:, :1] + widest[:, None] * shares
         below = np.stack([one.cdf(own)[0] for one, own in zip(dist, edges, strict=True)])
         below[:, 0], below[:, -1] = 0.0, 1.0
-        middles = 0.5 * (edges[:, :-1] + edges[:, 1:])
         masses = np.maximum(np.diff(below, axis=1), 0.0)
         masses /= masses.sum(axis=1, keepdims=True)
-        return DistributionPrediction(
-            probas=masses, bin_edges=edges, bin_midpoints=middles, mean=dist.mean()
+        return DistributionPrediction.from_histogram(
+            edges, masses, mean=dist.mean(), train_range=self._y_train_range
         )
 
 

@@ -9,7 +9,7 @@ LEVELS = np.arange(1, 100) / 100.0
 BINS = 500
 
 
-def histogram(quantiles, mean):
+def histogram(quantiles, mean, train_range):
     """Return a histogram of quantiles (rows, 99) at LEVELS, a gap longer on either side."""
     places = np.maximum.accumulate(quantiles, axis=1)
     gaps = np.maximum(places[:, [1, -1]] - places[:, [0, -2]], 1e-6 * (1.0 + np.abs(places[:, :1])))
@@ -18,15 +18,16 @@ def histogram(quantiles, mean):
     shares = np.linspace(0.0, 1.0, BINS + 1)
     edges = places[:, :1] + (places[:, -1:] - places[:, :1]) * shares
     below = np.stack([np.interp(e, p, levels) for e, p in zip(edges, places, strict=True)])
-    middles = 0.5 * (edges[:, :-1] + edges[:, 1:])
-    return DistributionPrediction(np.diff(below, axis=1), edges, middles, mean)
+    return DistributionPrediction.from_histogram(
+        edges, np.diff(below, axis=1), mean, train_range=train_range
+    )
 
 
 class _Quantiles(ProbabilisticWrapper):
     """A model that answers with quantiles at LEVELS."""
 
     def predict_distribution(self, X):
-        return histogram(self.quantiles(X), self.predict(X))
+        return histogram(self.quantiles(X), self.predict(X), self._y_train_range)
 
 
 class NGBoostWrapper(_Quantiles):
@@ -35,6 +36,7 @@ class NGBoostWrapper(_Quantiles):
     def fit(self, X, y):
         from ngboost import NGBRegressor
 
+        self._set_train_range(y)
         self.model = NGBRegressor(verbose=False, random_state=42).fit(X, y)
         return self
 
@@ -51,6 +53,7 @@ class ForestWrapper(_Quantiles):
     def fit(self, X, y):
         from quantile_forest import RandomForestQuantileRegressor
 
+        self._set_train_range(y)
         self.model = RandomForestQuantileRegressor(random_state=42).fit(X, y)
         return self
 
@@ -67,8 +70,11 @@ class CatBoostWrapper(_Quantiles):
     def fit(self, X, y):
         from catboost import CatBoostRegressor
 
+        self._set_train_range(y)
         loss = "MultiQuantile:alpha=" + ",".join(f"{level:g}" for level in LEVELS)
-        self.model = CatBoostRegressor(loss_function=loss, random_seed=42, verbose=False)
+        self.model = CatBoostRegressor(
+            loss_function=loss, random_seed=42, verbose=False, allow_writing_files=False
+        )
         self.model.fit(X, y)
         return self
 
@@ -84,13 +90,18 @@ class CrepesWrapper(_Quantiles):
 
     def fit(self, X, y):
         from crepes import WrapRegressor
+        from crepes.extras import DifficultyEstimator
         from sklearn.ensemble import RandomForestRegressor
 
+        self._set_train_range(y)
         parts = train_test_split(X, y, test_size=0.25, random_state=42)
         self.ends = float(np.min(y)), float(np.max(y))
         self.model = WrapRegressor(RandomForestRegressor(random_state=42))
         self.model.fit(parts[0], parts[2])
-        self.model.calibrate(parts[1], parts[3], cps=True)
+        # how far off predictions of near rows are: the spread of their outputs
+        self.difficulty = DifficultyEstimator()
+        self.difficulty.fit(X=parts[0], y=parts[2], scaler=True)
+        self.model.calibrate(parts[1], parts[3], de=self.difficulty, cps=True)
         return self
 
     def predict(self, X):
@@ -110,6 +121,7 @@ class FlexCodeWrapper(ProbabilisticWrapper):
         import flexcode
         from flexcode.regression_models import RandomForest
 
+        self._set_train_range(y)
         parts = train_test_split(X, y, test_size=0.25, random_state=42)
         self.model = flexcode.FlexCodeModel(RandomForest, max_basis=31, basis_system="cosine")
         self.model.fit(parts[0], parts[2])
@@ -123,7 +135,10 @@ class FlexCodeWrapper(ProbabilisticWrapper):
         edges = np.hstack([middles - 0.5 * step, middles[:, -1:] + 0.5 * step])
         masses = np.maximum(density, 0.0)
         masses = masses / masses.sum(axis=1, keepdims=True)
-        return DistributionPrediction(masses, edges, middles, (masses * middles).sum(axis=1))
+        mean = (masses * middles).sum(axis=1)
+        return DistributionPrediction.from_histogram(
+            edges, masses, mean, train_range=self._y_train_range
+        )
 
 
 RIVALS = {

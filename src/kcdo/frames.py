@@ -1,16 +1,17 @@
 """Data frames: which library data came from, and tables of that library.
 
-Frames of pandas and polars are taken as they are; narwhals makes frames of pandas or polars of
-those of other libraries.
+narwhals knows the libraries. Frames of pandas and polars are taken as they are, those of other
+libraries (pyarrow, duckdb, modin, ...) become frames of pandas, or of polars where there is no
+pandas; tables of answers are made in the library of the query.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,42 +19,45 @@ from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.namespaces import as_numpy
 
-_LIBRARIES = ("pandas", "polars")
-# what frames of other libraries have: two protocols, and duckdb's own way
-_FRAME_MARKS = ("__dataframe__", "__arrow_c_stream__", "fetch_arrow_table")
+_TAKEN = ("pandas", "polars")  # frames that need no conversion
+_MADE = ("pandas", "polars", "pyarrow", "modin")  # where tables of answers can be made
 _DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
 _CLOCK = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?"
 _MOMENT = re.compile(rf"({_DAY})([T ,]+.*)?|{_CLOCK}(\s*[ap]\.?m\.?)?", re.IGNORECASE)
 
 
 def frame_library(data: Any) -> str | None:
-    """Return "pandas" or "polars" for a frame or series of theirs, None for anything else."""
-    if not (hasattr(data, "columns") or hasattr(data, "name")):
+    """Return the library of a frame or series, such as "pandas", None for anything else."""
+    try:
+        return nw.get_native_namespace(data).__name__.partition(".")[0]
+    except TypeError:
         return None
-    homes = {cls.__module__.partition(".")[0] for cls in type(data).__mro__}  # also of subclasses
-    return next((library for library in _LIBRARIES if library in homes), None)
 
 
 def as_known(data: Any) -> Any:
-    """Return data of any library as a frame of pandas or polars, as a NumPy array, or as it is.
+    """Return data of any library as a frame or series of pandas or polars, or as a NumPy array.
 
-    Frames of other libraries (pyarrow, duckdb, modin and what else narwhals knows) become
-    frames of pandas, or of polars where there is no pandas.
+    Anything that is neither a frame nor an array stays as it is.
     """
-    if not any(hasattr(data, mark) for mark in _FRAME_MARKS) or frame_library(data) is not None:
+    library = frame_library(data)
+    if library is None:
         return as_numpy(data)
-    import narwhals  # slow to load, and rarely needed
-
-    frame = narwhals.from_native(data, pass_through=True)
-    if isinstance(frame, narwhals.LazyFrame):
+    if library in _TAKEN and not hasattr(data, "collect"):
+        return data
+    try:
+        frame = nw.from_native(data, allow_series=True)
+    except (nw.exceptions.NarwhalsError, ValueError) as error:
+        raise InvalidInputError(f"two columns have the same name: rename one. {error}") from error
+    if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
-    if not isinstance(frame, narwhals.DataFrame):
-        return as_numpy(data)
+    if frame_library(frame.to_native()) in _TAKEN:
+        return frame.to_native()
     return frame.to_pandas() if find_spec("pandas") is not None else frame.to_polars()
 
 
 def target_names(Y: Any) -> tuple[str, ...] | None:
     """Return the names of output columns, of a frame or a series; None where they have none."""
+    Y = as_known(Y)
     if frame_library(Y) is None:
         return None
     names = list(Y.columns) if hasattr(Y, "columns") else [Y.name]
@@ -83,11 +87,12 @@ def category_text(value: Any) -> str:
 
 def take_rows(data: Any, rows: slice | NDArray[np.integer]) -> Any:
     """Return some rows of a frame, an array, a list, or anything else with such an index."""
-    if frame_library(data) == "pandas":
-        return data.iloc[rows]
     if isinstance(data, list | tuple):
         return [data[i] for i in np.arange(len(data))[rows]]
-    return data[rows]
+    frame = nw.from_native(data, allow_series=True, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    return frame[rows].to_native() if isinstance(frame, nw.DataFrame | nw.Series) else data[rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +101,10 @@ class Labels:
 
     Parameters
     ----------
-    library : {"pandas", "polars"} or None
+    library : {"pandas", "polars", "pyarrow", "modin"} or None
         Library of the table; None takes pandas.
     index : pandas.Index, optional
-        Names of the rows, one per query.
+        Names of the rows, one per query; of pandas and modin.
     outputs : tuple of str, optional
         Names of the output columns.
     """
@@ -109,10 +114,13 @@ class Labels:
     outputs: tuple[str, ...] | None = None
 
     def of_query(self, X: Any) -> "Labels":
-        """Return the labels of answers for X: the library is that of X, if X is a frame."""
+        """Return the labels of answers for X: the library is that of X, if X is a frame.
+
+        Relations of a data base are answered like arrays.
+        """
         library = frame_library(X)
-        index = X.index if library == "pandas" else None
-        return replace(self, library=library or self.library, index=index)
+        index = X.index if library in ("pandas", "modin") else None
+        return replace(self, library=library if library in _MADE else self.library, index=index)
 
     def only(self, columns: Sequence[int]) -> "Labels":
         """Return the labels of some outputs."""
@@ -129,11 +137,14 @@ class Labels:
                         f"two columns of the table would be called {name!r}: rename the outputs."
                     )
                 columns[name] = column
-        library = self.library or "pandas"
-        module = _imported(library)
-        if library == "polars":
-            return module.DataFrame(columns)
-        return module.DataFrame(columns, index=None if self.index is None else self.index[rows])
+        library: Any = self.library or "pandas"
+        try:
+            table = nw.from_dict(columns, backend=library).to_native()
+        except ImportError as error:
+            raise ImportError(f"Tables need {library}: pip install {library}") from error
+        if self.index is not None:
+            table.index = self.index[rows]
+        return table
 
     def _columns(self, statistic: str, array: Array) -> list[tuple[str, Array]]:
         if array.ndim == 1 or array.shape[1] == 1:
@@ -143,10 +154,3 @@ class Labels:
 
 
 NO_LABELS = Labels()
-
-
-def _imported(library: str) -> Any:
-    try:
-        return import_module(library)
-    except ImportError as error:
-        raise ImportError(f'Tables need {library}: pip install "kcdo[all]"') from error

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import date, time, timedelta
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
@@ -14,15 +15,14 @@ from sklearn.utils.validation import validate_data
 from kcdo.arrays import Array
 from kcdo.consistency import need
 from kcdo.errors import DiscreteOutputWarning, InvalidInputError
-from kcdo.frames import frame_library, is_date_text, target_names
+from kcdo.frames import as_known, frame_library, is_date_text, target_names
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import Automatic, Categorical, Kernel, Product, leaves
-from kcdo.namespaces import as_numpy
 
 _CHECKED_ROWS = 1 << 16
 _MOST_CATEGORIES = 50  # beyond these, texts that hardly repeat are no categories
-_CATEGORIES = ("category", "categorical", "enum")  # how types of pandas and polars are called
-_TEXTS = ("object", "str", "utf8")
+_CATEGORIES = (nw.Categorical, nw.Enum)
+_TEXTS = (nw.String, nw.Object)
 _FEW_VALUES = 200
 _FEW_NAMES = 10
 _WEIGHTS = (1e-100, 1e15)  # larger ones lose their fractions, squares of smaller ones are 0
@@ -45,11 +45,11 @@ def category_columns(X: Any) -> list[int]:
     """
     if column_names(X) is None:
         return []
-    kinds = [str(kind).lower() for kind in X.dtypes]
+    _refuse_twins(column_names(X) or [], "X")
     return [
         i
-        for i, (kind, name) in enumerate(zip(kinds, X.columns, strict=True))
-        if kind.startswith(_CATEGORIES) or (kind.startswith(_TEXTS) and _holds_names(X[name]))
+        for i, (name, kind) in enumerate(nw.from_native(X).schema.items())
+        if isinstance(kind, _CATEGORIES) or (isinstance(kind, _TEXTS) and _holds_names(X[name]))
     ]
 
 
@@ -208,6 +208,7 @@ def check_outputs(Y: Any, n_rows: int | None = None) -> tuple[Array, bool]:
     """Return outputs as (N, d), and whether they came as a vector."""
     if Y is None:
         raise InvalidInputError("fit requires y to be passed, but the target y is None.")
+    Y = as_known(Y)
     names = column_names(Y) or list(target_names(Y) or ()) or None
     array = _float_array(Y, "Y", names=names, least=1, vector=True)
     if array.ndim > 2:
@@ -240,6 +241,7 @@ def warn_few_values(Y: Array, names: Sequence[str] | None) -> None:
 
 def check_matrix(X: Any, *, least: int = 1) -> Array:
     """Return a sample or points as a finite (N, d) array."""
+    X = as_known(X)
     matrix = _float_array(X, "X", names=column_names(X), least=least)
     check_finite(matrix, "X", column_names(X))
     return matrix
@@ -354,7 +356,7 @@ def check_range(matrix: NDArray, what: str, names: Sequence[str] | None, *, more
 def _float_array(
     values: Any, what: str, *, names: list[str] | None, least: int, vector: bool = False
 ) -> Array:
-    values = as_numpy(values)
+    values = as_known(values)
     _refuse_masked(values, what)
     _refuse_columns(values, what, names)
     return check_array(

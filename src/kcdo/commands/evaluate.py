@@ -64,8 +64,8 @@ def evaluate(
         fitted = load_model(model)
         source = Source.of(files, Style.of(sep, decimal, thousands))
         X, Y = read_data(fitted, source, console, drop=drop_missing)
-        with console.progress("Evaluating", None):
-            found = scores(fitted, X, Y)
+        with console.progress("Evaluating", len(Y)) as show:
+            found = scores(fitted, X, Y, show)
             if out is not None:
                 write_figure(calibration_display(fitted.estimator.conditional(X), Y), figure)
         lines = [f"{counted(len(Y), 'row')} of {source.label}", *score_lines(found)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from kcdo.commands.console import counted, listed, size_text
 from kcdo.commands.reading import named_file
-from kcdo.commands.scores import score_lines
+from kcdo.commands.scores import IN_TURN, score_lines
 from kcdo.errors import ModelFileError
 from kcdo.loading import load
 from kcdo.persistence import description, model_info
@@ -96,7 +96,10 @@ class Facts:
             share = f"{self._share():.1%}"
             kept = counted(seen["n_held_out"], "row")
             lines.append(f"kept back {kept} ({share}): {seen['split']}")
-            lines += [f"  {line}" for line in score_lines(seen["test"])] if seen["test"] else []
+        if seen is not None and seen["test"]:
+            if seen["test"].get("in_turn"):
+                lines.append(f"tested on {counted(seen['test']['rows'], 'row')} {IN_TURN}")
+            lines += [f"  {line}" for line in score_lines(seen["test"])]
         return ["", *lines] if lines else []
 
     def _held_out(self) -> dict[str, Any] | None:

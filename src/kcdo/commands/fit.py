@@ -174,6 +174,8 @@ def fit(
             model = _calibrated(model, frame[parts.calibration], console)
         if holdout is not None:
             model.remember_test(_tested(model, frame[parts.test], console))
+        else:
+            model.remember_test(_held_out(model, frame[parts.fitted], wanted.weights, console))
         _tell(console, source, out, save_model(model.saved, path), model, calibration)
 
 
@@ -244,8 +246,19 @@ def _tested(model: Model, frame: pd.DataFrame, console: Console) -> dict[str, An
     from kcdo.commands.scores import scores
 
     known = _known(model, frame, "test", console)
-    with console.progress("Testing", None):
-        return scores(model, model.inputs(known), model.outputs(known))
+    with console.progress("Testing", len(known)) as show:
+        return scores(model, model.inputs(known), model.outputs(known), show)
+
+
+def _held_out(
+    model: Model, frame: pd.DataFrame, weights: str | None, console: Console
+) -> dict[str, Any]:
+    """Return the scores of rows that were fitted, by fits without them."""
+    from kcdo.commands.scores import scores_in_turn
+
+    with console.progress("Held-out scores", None):
+        own = frame[weights].to_numpy() if weights else None
+        return scores_in_turn(model, model.inputs(frame), model.outputs(frame), own)
 
 
 def _known(model: Model, frame: pd.DataFrame, what: str, console: Console) -> pd.DataFrame:
@@ -303,7 +316,8 @@ def _test_lines(model: Model) -> list[str]:
     found = model.training.test if model.training is not None else None
     if not found or model.training is None:
         return []
-    from kcdo.commands.scores import score_lines
+    from kcdo.commands.scores import IN_TURN, score_lines
 
-    kept = f"Tested on {counted(found['rows'], 'row')} kept back, {model.training.split}:"
+    told = IN_TURN if found.get("in_turn") else f"kept back, {model.training.split}"
+    kept = f"Tested on {counted(found['rows'], 'row')} {told}:"
     return [kept, *(f"  {line}" for line in score_lines(found))]

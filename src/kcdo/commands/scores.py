@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,62 @@ from kcdo import metrics
 from kcdo.commands.console import listed
 from kcdo.commands.models import Model
 from kcdo.errors import InvalidInputError
+from kcdo.frames import take_rows
+from kcdo.metrics.in_turn import FEWEST_ROWS, MOST_ROWS, held_out_in_turn
 
 _LEVELS = (0.5, 0.9, 0.95)
+_AT_ONCE = 500  # rows whose distributions fit into what is kept of them
+_MOST_IN_TURN = 1000
+IN_TURN = "of the fit, each foretold without it, parameters as chosen"
 
 
-def scores(model: Model, X: Any, Y: Any) -> dict[str, Any]:
-    """Return the scores; those of single outputs by the name of the target."""
+def scores(
+    model: Model, X: Any, Y: Any, show: Callable[[float], None] | None = None
+) -> dict[str, Any]:
+    """Return the scores; those of single outputs by the name of the target.
+
+    ``show`` is told how many rows are done.
+    """
     dist = model.estimator.conditional(X)
+    # distributions of some rows are kept, and serve every score; joint scores are of all outputs
+    step = _AT_ONCE if dist.n_outputs == 1 else len(Y)
+    parts = []
+    for start in range(0, len(Y), step):
+        rows = slice(start, start + step)
+        parts.append(_scores(model, dist[rows], take_rows(Y, rows)))
+        if show is not None:
+            show(min(start + step, len(Y)))
+    return _joined(parts) | _calibrated(model, X, Y)
+
+
+def scores_in_turn(model: Model, X: Any, Y: Any, weights: Any) -> dict[str, Any]:
+    """Return scores of the training rows, by fits with the same parameters that have not seen them.
+
+    Nothing for models of too few rows, or of so many that they take long to fit again.
+    """
+    if not FEWEST_ROWS <= len(Y) <= MOST_ROWS:
+        return {}
+    parts = [
+        _scores(model, dist, take_rows(Y, rows))
+        for rows, dist in held_out_in_turn(model.estimator, X, Y, _MOST_IN_TURN, weights)
+    ]
+    return _joined(parts) | {"in_turn": True}
+
+
+def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the scores of the rows of all parts."""
+    counts = [part["rows"] for part in parts]
+    return _averaged(parts, counts) | {"rows": sum(counts)}
+
+
+def _averaged(parts: list[Any], counts: list[int]) -> Any:
+    """Return the mean of scores that are arranged alike, weighted by their numbers of rows."""
+    if isinstance(parts[0], dict):
+        return {name: _averaged([part[name] for part in parts], counts) for name in parts[0]}
+    return np.average(parts, axis=0, weights=counts).tolist()
+
+
+def _scores(model: Model, dist: Any, Y: Any) -> dict[str, Any]:
     if dist.n_outputs > 1:
         dist.mean()  # what a chain draws for it is kept, and serves every marginal
     singles = {model.targets[0]: (dist, Y)}
@@ -35,7 +85,6 @@ def scores(model: Model, X: Any, Y: Any) -> dict[str, Any]:
             name: {f"{level:g}": metrics.interval_coverage(*pair, level) for level in _LEVELS}
             for name, pair in singles.items()
         },
-        **_calibrated(model, X, Y),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -153,10 +152,9 @@ def report(
         fitted = load_model(model)
         source = Source.of(files, Style.of(sep, decimal, thousands))
         X, Y = read_data(fitted, source, console, drop=drop_missing)
-        shows = not quiet and sys.stderr.isatty()
         with output_name(path) as name:
             known = True if held_out else None
-            write_report(fitted.estimator, name, X=X, Y=Y, held_out=known, verbose=shows)
+            write_report(fitted.estimator, name, X=X, Y=Y, held_out=known, verbose=not quiet)
             size = name.stat().st_size
         text = f"Wrote {out} ({size_text(size)}): open it in a browser."
         console.result(text, {"output": out, "bytes": size})

@@ -63,9 +63,8 @@ class Effort:
     local_judged, local_neighbours : (int, int)
         Rows judged by local learning of more rows, and near rows of each: first for all families,
         then for the best.
-    metric_steps : (int, ...)
-        Steps of either, first for all families, then for the best; neighbours are found again
-        before each of the latter.
+    metric_steps : (int, int)
+        Steps of either, first for all families, then for the best.
     """
 
     fewest_rows: int = 20
@@ -100,7 +99,7 @@ class Effort:
     crossed_per_column: int = 12
     local_judged: tuple[int, int] = (300, 1000)
     local_neighbours: tuple[int, int] = (24, 48)
-    metric_steps: tuple[int, ...] = (12, 20, 15)
+    metric_steps: tuple[int, int] = (12, 20)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.estimators import DensityReconstruction
-from kcdo.frames import frame_library
+from kcdo.frames import as_known, frame_library
 from kcdo.inputs import GaussianInput, SampleInput
 
 GroupRule = str | int | Callable[[Any], Any]
@@ -71,4 +71,5 @@ def _rows(X: Any, what: str) -> Any:
     """Return a frame as it is, anything else as an array: what functions of inputs may expect."""
     if isinstance(X, GaussianInput | SampleInput):
         raise InvalidTypeError(f"with {what} inputs must be rows: {type(X).__name__} is uncertain.")
+    X = as_known(X)
     return X if frame_library(X) is not None else np.asarray(X)

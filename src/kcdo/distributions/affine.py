@@ -115,9 +115,9 @@ class AffineBatch(Batch):
         """Place of the highest density."""
         return self.shift + self.scale * self.inner.mode()
 
-    def peaks(self, least: float) -> list[Modes]:
+    def peaks(self, least: float, prominence: float = 0.0) -> list[Modes]:
         """Return the peaks of the inner densities, mapped."""
-        found = self.inner.peaks(least)
+        found = self.inner.peaks(least, prominence)
         return [
             Modes(shift + scale * modes.places, modes.heights / scale)
             for modes, (shift,), (scale,) in zip(found, self.shift, self.scale, strict=True)

@@ -188,10 +188,10 @@ class Batch(ABC):
         """For d > 1: places of which some are near the highest density, (Q, C, d)."""
         return self._draws(min(_STARTS, self.n_draws))
 
-    def peaks(self, least: float) -> list[Modes]:
-        """For d = 1: return the peaks that are at least ``least`` times as high as the highest."""
+    def peaks(self, least: float, prominence: float = 0.0) -> list[Modes]:
+        """For d = 1: return peaks so high, and that stand out so far, as shares of the highest."""
         blocks = (self.take(rows) for rows in self._blocks())
-        return [modes for batch in blocks for modes in lines.peaks(batch.line(), least)]
+        return [modes for batch in blocks for modes in lines.peaks(batch.line(), least, prominence)]
 
     def regions(self, coverage: float) -> list[RegionShape]:
         """Return the region of highest density: exact for d = 1, else by draws."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from kcdo.arrays import Array
 from kcdo.distributions.exports import Exports
 from kcdo.distributions.joint import JointQuestions
-from kcdo.distributions.lines import Modes
+from kcdo.distributions.lines import PROMINENCE, Modes
 from kcdo.distributions.picture import small_html
 from kcdo.distributions.regions import HighestDensityRegion
 from kcdo.distributions.scipy_names import RandomState, ScipyNames
@@ -91,13 +91,15 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         """
         return self.summary(["mode"])["mode"]
 
-    def modes(self, least: float = 0.01) -> list[Modes]:
+    def modes(self, prominence: float = PROMINENCE) -> list[Modes]:
         """Peaks of the density of one output, for each query: places and heights, highest first.
 
         Parameters
         ----------
-        least : float
-            Peaks lower than this share of the highest are left out.
+        prominence : float
+            How far a peak must stand out, as a share of the highest density: its height above the
+            lowest place on the way to the nearest higher peak. Lesser ones, which no reader of the
+            curve would name, are left out; a small value finds every ripple.
 
         Examples
         --------
@@ -105,13 +107,13 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         >>> noise = np.random.default_rng(0).standard_normal(300)
         >>> X, y = np.zeros((300, 1)), np.repeat([-1.0, 1.0], [100, 200]) + 0.1 * noise
         >>> model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, y)
-        >>> model.conditional([[0.0]]).modes(least=0.2)[0].places.round(1)
+        >>> model.conditional([[0.0]]).modes()[0].places.round(1)
         array([ 1., -1.])
         """
         self._need_one_output("modes")
-        if not 0 < least <= 1:
-            raise InvalidInputError(f"least must lie between 0 and 1; got {least!r}.")
-        parts = self._each(lambda batch, _: batch.peaks(least))
+        if not 0 < prominence <= 1:
+            raise InvalidInputError(f"prominence must lie between 0 and 1; got {prominence!r}.")
+        parts = self._each(lambda batch, _: batch.peaks(prominence, prominence))
         return [found for part in parts for found in part]
 
     def atoms(self) -> tuple[Array, Array]:
@@ -274,7 +276,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         return {k: v[..., 0] if self._flat and v.ndim == 2 else v for k, v in joined.items()}
 
     def to_frame(self, columns: Sequence[str], Y: ArrayLike | None = None) -> Any:
-        """Return :meth:`summary` as a pandas or polars table, as the inputs were.
+        """Return :meth:`summary` as a table of pandas, polars, pyarrow or modin, as X was.
 
         Several outputs have their names in front, ``speed_mean`` (``y0_mean`` if they have none);
         the rows keep the index of a pandas input.

@@ -18,6 +18,7 @@ from kcdo.transforms import Identity, Transform
 
 Rows = NDArray[np.integer]
 
+PROMINENCE = 0.1  # by which a peak stands out that a reader names, also in pictures and reports
 _LOOK = np.array([1e-9, 0.25, 0.5, 0.75, 1.0 - 1e-9])  # in each piece
 _GOLDEN_STEPS = 40  # to 1e-8 of the distance of places: no maximum is known better
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
@@ -116,10 +117,11 @@ def _looks(edges: Array) -> Array:
     return np.maximum.accumulate(places.reshape(len(edges), -1), axis=1).clip(edges[:, :1])
 
 
-def peaks(line: Line, least: float) -> list[Modes]:
-    """Return the peaks of each density that are at least ``least`` times as high as its highest.
+def peaks(line: Line, least: float, prominence: float = 0.0) -> list[Modes]:
+    """Return the peaks of each density that are high enough and stand out enough.
 
-    A plateau has one peak, in its middle.
+    Both are shares of its greatest height; how far a peak stands out is its height above the lowest
+    place on the way to the nearest higher peak. A plateau has one peak, in its middle.
     """
     t, heights = line.seen()
     first, last = _tops(heights, least)
@@ -129,8 +131,25 @@ def peaks(line: Line, least: float) -> list[Modes]:
         logs = logs[: np.count_nonzero(first[row] >= 0)]
         order = np.argsort(-logs, kind="stable")
         order = order[logs[order] >= logs.max() + np.log(least)]
+        if prominence > 0:
+            seen, tops = (np.exp(h - logs.max()) for h in (heights[row], logs[order]))
+            order = order[_apart(t[row], seen, places[order], tops, prominence)]
         found.append(Modes(line.places(places[order]), np.exp(logs[order])))
     return found
+
+
+def _apart(t: Array, heights: Array, places: Array, tops: Array, depth: float) -> list[int]:
+    """Return which peaks, the highest first, are parted by valleys of some depth from those before.
+
+    Peaks that are passed over need not be asked: from them it is less deep to one that was taken.
+    """
+    at = np.searchsorted(t, places)
+    taken: list[int] = []
+    for i, (place, top) in enumerate(zip(at, tops, strict=True)):
+        ways = (slice(*sorted((place, at[j]))) for j in taken)
+        if all(heights[way].min(initial=np.inf) <= top - depth for way in ways):
+            taken.append(i)
+    return taken
 
 
 def _tops(heights: Array, least: float) -> tuple[NDArray[np.integer], NDArray[np.integer]]:

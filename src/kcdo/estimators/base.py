@@ -129,7 +129,8 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         self, X: Any, Y: Any, sample_weight: Any, *, learn: bool = False
     ) -> tuple[NDArray, Array, Array]:
         """Check further rows against the first ones; ``learn`` admits new categories."""
-        inputs = self._encoder.transform(self, as_known(X), learn=learn)
+        X = as_known(X)
+        inputs = self._encoder.transform(self, X, learn=learn)
         outputs, flat = check_outputs(Y, len(inputs))
         if flat != self._flat or outputs.shape[1] != self._n_outputs:
             raise InvalidInputError(

@@ -30,7 +30,7 @@ from kcdo.estimators.base import (
 )
 from kcdo.estimators.nested import NestedOptions
 from kcdo.fitting import ModelSpec, output_side, unconditional_sd, warn_outside
-from kcdo.frames import Labels, frame_library, target_names
+from kcdo.frames import Labels, as_known, frame_library, target_names
 from kcdo.kernels import DensityKernel, Kernel
 from kcdo.linalg import Filter, Tikhonov
 from kcdo.measures import Grid, Reference
@@ -214,6 +214,7 @@ class DensityReconstruction(SavedModel, DensityMixin, NestedOptions):
         check_positivity(self.positivity)
         thread_count(self.n_jobs)
         check_output_options(self.kernel, self.reference, self.alpha_prime, self.filter)
+        X = as_known(X)
         points = check_matrix(X, least=2)
         weights = check_weights(sample_weight, len(points))
         points, weights = points[weights > 0], weights[weights > 0]
@@ -239,6 +240,7 @@ class DensityReconstruction(SavedModel, DensityMixin, NestedOptions):
     def pdf(self, X: Any) -> Array:
         """Return dP/dρ at points (G, d), (G,)."""
         check_is_fitted(self)
+        X = as_known(X)
         points = check_matrix(X)
         validate_data(self, X, reset=False, skip_check_array=True)
         return self.density_.pdf(points)

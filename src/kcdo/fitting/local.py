@@ -95,6 +95,14 @@ class LocalLoss:
         )
         return value, sum(pulled, np.zeros(len(theta)))
 
+    def mean_error(self, theta: Array) -> float:
+        """Return the mean absolute error of the judged rows."""
+        log_scales, ridge = theta[:-1], float(np.exp(theta[-1]))
+        solved = ordered_map(
+            lambda block: np.abs(block.solved(log_scales, ridge).r), self._blocks, self.n_jobs
+        )
+        return float(np.concatenate(list(solved)).mean())
+
     @cached_property
     def _blocks(self) -> list["_Block"]:
         blocks = self.neighbourhoods.blocks(self.X.shape[1])

@@ -7,7 +7,9 @@ anew judge whether columns have scales of their own, and how much wider predicti
 rows that chose them say.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -48,6 +50,8 @@ _SHARED_PRICE = 1.0  # of one scale for all columns
 _SCALE_REACH = (-6.0, 7.0)  # of log scales, about where a column begins to count
 _UNUSED = 16.0  # log scale of a column that does not count
 _FOLDS = 5
+_SUBSAMPLES = 2  # of many rows, that learn a metric by themselves
+_FIRST_SUBSAMPLE = 10  # its seed, beside those of judged rows
 _LARGEST_SQUARE = 25.0  # of a standardised error that folds count
 _MOST_INFLATION = 9.0
 
@@ -66,11 +70,23 @@ class Metric:
     loss: float  # in nats per row, with the price of the columns that count
     inflation: float = 1.0
     shared: bool = False  # whether all columns have one scale
+    columns: NDArray[np.integer] | None = None  # the features it sees; None: all
 
     def theta(self, columns: int) -> Array:
         """Return log scales and log noise on so many columns: where a search begins."""
         log_scales = FreeScales(self.template, columns).log_scales_of(self.kernel)
         return np.append(log_scales, np.log(self.noise))
+
+    def on(self, kept: NDArray[np.integer], n_features: int) -> "Metric":
+        """Return the metric of rows that keep some of the features, all those it sees among them.
+
+        A metric that sees all features stays as it is.
+        """
+        if self.columns is None:
+            return self
+        log_scales = FreeScales(self.template, n_features).log_scales_of(self.kernel)[kept]
+        kernel = FreeScales(self.template, len(kept)).kernel(log_scales)
+        return replace(self, kernel=kernel, columns=np.searchsorted(kept, self.columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +101,8 @@ class MetricSearch:
         Of the rows.
     template : Kernel
         The family, with open scales.
-    columns : int
-        The first of the features, which the family sees.
+    columns : (C,)
+        The features that the family sees.
     settings : Settings
         Effort and threads.
     """
@@ -95,25 +111,25 @@ class MetricSearch:
     targets: Array
     weights: Array
     template: Kernel
-    columns: int
+    columns: NDArray[np.integer]
     settings: Settings
 
     @property
     def scales(self) -> FreeScales:
         """The open scales."""
-        return FreeScales(self.template, self.columns)
+        return FreeScales(self.template, len(self.columns))
 
     @property
     def middle(self) -> Array:
         """Log scales at which a column begins to count: one for all, or medians."""
         if isinstance(self.template, Radial):
-            return np.full(len(self.scales), 0.5 * np.log(self.columns) + 0.7)
+            return np.full(len(self.scales), 0.5 * np.log(len(self.columns)) + 0.7)
         filled = with_median_scales(self.template, self._inputs[:1000])
         return self.scales.log_scales_of(filled)
 
-    @property
+    @cached_property
     def _inputs(self) -> Array:
-        return self.X[:, : self.columns]
+        return self.X[:, self.columns]
 
     @property
     def exact(self) -> bool:
@@ -133,25 +149,50 @@ class MetricSearch:
         start = np.append(self.middle, np.log(0.1))
         _, start = some.shared(some.objective(start, 0), start)
         _, theta = some.free(some.objective(start, 0), start, effort.metric_steps[0])
-        return self.free(self.objective(theta, 1), theta, 0)[0], theta  # as all rows see it
+        objective = self.objective(theta, 1)  # as all rows see it
+        loss, _ = self.free(objective, theta, 0)
+        return loss + _log_error(objective, theta), theta
 
-    def refined(self, start: Array) -> tuple[float, Array]:
-        """Return loss and parameters of more steps on all rows; neighbours are found again."""
-        found = np.inf, start
-        for steps in self.settings.effort.metric_steps[1:]:
-            objective = self.objective(found[1], 1)
-            found = self.free(objective, found[1], steps)
-            if self.exact:
-                break
-        return found
+    def refined(self, start: Array, *, thorough: bool = True) -> tuple[float, Array]:
+        """Return loss and parameters of more steps.
 
-    def objective(self, theta: Array, level: int) -> Objective:
-        """Return the loss of (log scales, log noise) without any price."""
+        Few rows are all left out. Of many, some learn given their neighbours among all rows, and
+        two subsamples learn by themselves; rows that did not learn judge. Which is best depends on
+        the data: neighbours know the density of all rows, a subsample knows distant rows. If not
+        ``thorough``, one subsample learns, beside the start.
+        """
+        steps = self.settings.effort.metric_steps[1]
+        if self.exact:
+            return self.free(self.objective(start, 1), start, steps)
+        found = [self.free(self.objective(start, 1), start, steps)[1]] if thorough else [start]
+        for number in range(_SUBSAMPLES if thorough else 1):
+            some = self._subsample(number)
+            found.append(some.free(some.objective(start, 1), start, steps)[1])
+        best: BestSoFar[tuple[float, Array]] = BestSoFar()
+        for theta in found:
+            judge = self.objective(theta, 1, fresh=True)
+            loss, _ = self.free(judge, theta, 0)
+            best.offer(loss + _log_error(judge, theta), (loss, theta))
+        return best.best()
+
+    def _subsample(self, number: int) -> "MetricSearch":
+        """Return the search on as many rows as are all left out."""
+        seed = self.settings.seed + _FIRST_SUBSAMPLE + number
+        return self.take(sampled(len(self.X), self.settings.effort.exact_judged, seed))
+
+    def objective(
+        self, theta: Array, level: int, *, fresh: bool = False
+    ) -> RegressionLoss | LocalLoss:
+        """Return the loss of (log scales, log noise) without any price.
+
+        Of many rows some are judged; ``fresh`` takes others than a search.
+        """
         effort, n_jobs = self.settings.effort, self.settings.n_jobs
         if self.exact:
             groups = Groups.of(self._inputs, self.weights)
             return RegressionLoss(self.scales, groups, self.targets)
-        judged = sampled(len(self.X), effort.local_judged[level], self.settings.seed + level)
+        seed = self.settings.seed + (2 if fresh else level)
+        judged = sampled(len(self.X), effort.local_judged[level], seed)
         coordinates = metric_coordinates(self.scales.kernel(theta[:-1]), self._inputs)
         k = min(effort.local_neighbours[level], len(self.X) - 1)
         hoods = Neighbourhoods.of(coordinates, judged, k, n_jobs)
@@ -194,15 +235,14 @@ class MetricSearch:
 
     def metric(self, loss: float, theta: Array) -> Metric:
         """Return the metric of all features that parameters stand for."""
-        template = self.template
-        if self.columns < self.X.shape[1]:
-            unused = np.full(self.X.shape[1] - self.columns, _UNUSED)
-            kernel = FreeScales(template, self.X.shape[1]).kernel(
-                np.concatenate([theta[:-1], unused])
-            )
-        else:
-            kernel = self.scales.kernel(theta[:-1])
-        return Metric(template, kernel, float(np.exp(theta[-1])), loss)
+        template, n_features, columns = self.template, self.X.shape[1], self.columns
+        noise = float(np.exp(theta[-1]))
+        if len(columns) == n_features:
+            return Metric(template, self.scales.kernel(theta[:-1]), noise, loss)
+        log_scales = np.full(n_features, _UNUSED)
+        log_scales[columns] = theta[:-1]
+        kernel = FreeScales(template, n_features).kernel(log_scales)
+        return Metric(template, kernel, noise, loss, columns=columns)
 
 
 def feature_map(X: NDArray, kernel: Kernel) -> FeatureMap:
@@ -225,43 +265,66 @@ def choose_metrics(
     are learnt on all rows, or the best two: components of a mixture that err in different ways.
     After the deadline they stay as some rows found them.
     """
-    searches = _candidates(rows, settings, kernel, features)
+    views = features.views() if kernel.family_open else []
+    views = views or [np.arange(rows.X.shape[1])]
+    n_usual = len({len(view) for view in views})
+    usual, drawn_out = views[:n_usual], views[n_usual:]
+    templates = _FAMILIES if kernel.family_open else families(kernel)
     with blas_limit(1):
-        rough = list(ordered_map(lambda each: each.rough(), searches, settings.n_jobs))
-        order = sorted(range(len(searches)), key=lambda i: rough[i][0])
-        others = [i for i in order[1:] if searches[i].columns != searches[order[0]].columns]
-        chosen = [order[0], *(others or order[1:])[:1]]
+        rough = _rough_searches(rows, settings, product(usual, templates))
+        if drawn_out:  # heavy tails as they are, for the best families
+            best = {len(each.columns): each.template for *_, each in reversed(rough)}
+            pairs = [(view, best[len(view)]) for view in drawn_out]
+            rough = sorted(rough + _rough_searches(rows, settings, pairs), key=lambda each: each[0])
+        others = [each for each in rough[1:] if len(each[2].columns) != len(rough[0][2].columns)]
+        chosen = [rough[0], *(others or rough[1:])[:1]]
         if deadline is not None and not deadline.allows("the refined metric"):
-            return [searches[i].metric(*rough[i]) for i in chosen]
+            return [search.metric(loss, theta) for loss, theta, search in chosen]
         found = list(
-            ordered_map(lambda i: _settled(searches[i], rough[i][1]), chosen, settings.n_jobs)
+            ordered_map(
+                lambda each: _settled(each[2], each[1], thorough=each is chosen[0]),
+                chosen,
+                settings.n_jobs,
+            )
         )
     return sorted(found, key=lambda metric: metric.loss)
 
 
+def _rough_searches(
+    rows: Rows, settings: Settings, pairs: Iterable[tuple[NDArray[np.integer], Kernel]]
+) -> list[tuple[float, Array, MetricSearch]]:
+    """Return loss, parameters and search of features with families, the best first."""
+    searches = [_search(rows, settings, template, columns) for columns, template in pairs]
+    found = ordered_map(lambda each: (*each.rough(), each), searches, settings.n_jobs)
+    return sorted(found, key=lambda each: each[0])
+
+
+def used_features(metrics: list[Metric], n_features: int) -> NDArray[np.integer]:
+    """Return places of the features that any of the metrics sees."""
+    if any(metric.columns is None for metric in metrics):
+        return np.arange(n_features)
+    return np.unique(np.concatenate([metric.columns for metric in metrics]))
+
+
 def same_metric(metric: Metric, rows: Rows, settings: Settings) -> Metric:
-    """Learn scales and noise again for other outputs, with the family of a metric."""
-    search = _search(rows, settings, metric.template, rows.X.shape[1])
-    start = metric.theta(rows.X.shape[1])
+    """Learn scales and noise again for other outputs, with family and features of a metric."""
+    n_features = rows.X.shape[1]
+    columns: NDArray[np.integer] = np.arange(n_features)
+    start = metric.theta(n_features)
+    if metric.columns is not None:
+        columns, start = metric.columns, start[np.append(metric.columns, n_features)]
+    search = _search(rows, settings, metric.template, columns)
     with blas_limit(1):
         if metric.shared:
             found = search.metric(*search.shared(search.objective(start, 1), start))
         else:
-            found = search.metric(*search.refined(start))
+            found = search.metric(*search.refined(start, thorough=False))
     return replace(found, inflation=metric.inflation, shared=metric.shared)
 
 
-def _candidates(
-    rows: Rows, settings: Settings, kernel: Kernel, features: FeatureMap
-) -> list[MetricSearch]:
-    n_features = rows.X.shape[1]
-    if not kernel.family_open:
-        return [_search(rows, settings, each, n_features) for each in families(kernel)]
-    columns = sorted({features.n_columns or n_features, n_features})
-    return [_search(rows, settings, each, n) for n, each in product(columns, _FAMILIES)]
-
-
-def _search(rows: Rows, settings: Settings, template: Kernel, columns: int) -> MetricSearch:
+def _search(
+    rows: Rows, settings: Settings, template: Kernel, columns: NDArray[np.integer]
+) -> MetricSearch:
     return MetricSearch(rows.X, _targets(rows), rows.weights, template, columns, settings)
 
 
@@ -271,21 +334,36 @@ def _targets(rows: Rows) -> Array:
     return (targets - targets.mean(axis=0)) / np.maximum(targets.std(axis=0), 1e-12)
 
 
-def _settled(search: MetricSearch, start: Array) -> Metric:
+def _settled(search: MetricSearch, start: Array, *, thorough: bool) -> Metric:
     """Refine a rough search; where rows are few, let folds judge whether scales are shared."""
     effort, n = search.settings.effort, len(search.X)
-    free = search.refined(start)
+    free = search.refined(start, thorough=thorough)
     if not search.exact:
-        return search.metric(*free)
+        return _judged(search, *free)
     begin = np.append(search.middle, np.log(0.1))
     shared = search.shared(search.objective(begin, 1), begin)
-    if n > max(effort.crossed_rows, effort.crossed_per_column * search.columns):
+    if n > max(effort.crossed_rows, effort.crossed_per_column * len(search.columns)):
         best = int(shared[0] < free[0])
-        return replace(search.metric(*(free, shared)[best]), shared=bool(best))
+        return replace(_judged(search, *(free, shared)[best]), shared=bool(best))
     scores = [_cross_fitted(search, tied) for tied in (False, True)]
     best = int(np.argmin([score for score, _ in scores]))
     found = search.metric(*(free, shared)[best])
     return replace(found, loss=scores[best][0], inflation=scores[best][1], shared=bool(best))
+
+
+def _judged(search: MetricSearch, loss: float, theta: Array) -> Metric:
+    """Return the metric, by whose errors others are compared with it."""
+    judge = search.objective(theta, 1, fresh=True)
+    return search.metric(loss + _log_error(judge, theta), theta)
+
+
+def _log_error(objective: RegressionLoss | LocalLoss, theta: Array) -> float:
+    """Return the log mean absolute error of held-out rows.
+
+    A metric can gain likelihood by what it says of its own errors: rows in a long tail of an input
+    are far from all others, and get a wide variance. Smaller errors are what a metric is for.
+    """
+    return float(np.log(max(objective.mean_error(theta), 1e-12)))
 
 
 def _cross_fitted(search: MetricSearch, tied: bool) -> tuple[float, float]:
@@ -305,7 +383,8 @@ def _cross_fitted(search: MetricSearch, tied: bool) -> tuple[float, float]:
     counted = np.minimum(squares, _LARGEST_SQUARE)
     inflation = float(np.clip(counted.mean(), 1.0, _MOST_INFLATION))
     score = 0.5 * (logs + np.log(inflation) + squares / inflation).mean()
-    return float(score), inflation
+    error = np.sqrt(squares * np.exp(logs)).mean()
+    return float(score + np.log(max(error, 1e-12))), inflation
 
 
 def _standard_errors(

@@ -225,6 +225,20 @@ class RegressionLoss(MarginalLikelihood):
         slope += other_slope
         return 0.5 * (value + other), 0.5 * slope, 0.5 * (noise_slope + other_noise)
 
+    def mean_error(self, theta: Array) -> float:
+        """Return the mean absolute error of rows that are foretold by those of other inputs."""
+        g, noise = self.groups, float(np.exp(theta[-1]))
+        matrix, _ = self.scales.gram(theta[:-1], g.points)
+        np.einsum("ii->i", matrix)[:] += noise / g.totals + _JITTER
+        try:
+            inverse, _ = symmetric_inverse(matrix)
+        except NotPositiveDefiniteError:
+            return _REFUSED
+        means = self._of_groups[0]
+        foretold = means - (inverse @ means) / inverse.diagonal()[:, None]
+        errors = np.abs(self.Y - foretold[g.member_of]).mean(axis=1)
+        return float(np.average(errors, weights=g.weights))
+
     def _left_out(self, inverse: Array, noise: float) -> tuple[float, Array, float]:
         """Return the leave-one-out loss, its slope in K, and in log η apart from that."""
         solved, diagonal = inverse @ self._of_groups[0], inverse.diagonal()[:, None].copy()

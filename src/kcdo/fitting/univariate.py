@@ -24,7 +24,14 @@ from kcdo.components import (
     unrounded,
 )
 from kcdo.distributions import Batch, MixtureBatch, TransformedBatch
-from kcdo.fitting.metric import Metric, choose_metrics, feature_map, last_word, same_metric
+from kcdo.fitting.metric import (
+    Metric,
+    choose_metrics,
+    feature_map,
+    last_word,
+    same_metric,
+    used_features,
+)
 from kcdo.fitting.problem import Problem
 from kcdo.fitting.smoothed import (
     choose_smoothers,
@@ -59,6 +66,10 @@ def fit_univariate(
         features = feature_map(rows.X, spec.kernel_x)
         seen = replace(rows, X=features(rows.X))
         transform, metrics = choose_transform(seen, spec, features)
+        used = used_features(metrics, seen.X.shape[1])
+        metrics = [metric.on(used, seen.X.shape[1]) for metric in metrics]
+        if features.features:
+            features, seen = features.take(used), replace(seen, X=seen.X[:, used])
     mapped = seen.with_outputs(transform.forward(seen.Y))
     if atoms is None and gap > 0 and _below_rounding(mapped, transform, metrics[0], gap, settings):
         atoms = Atoms.of_every_value(y)
@@ -128,7 +139,7 @@ def choose_transform(
     if spec.transforms and not deadline.allows("normal scores"):
         return straight, metrics
     if not spec.transforms:
-        return straight, [last_word(metric, mapped, settings) for metric in metrics]
+        return straight, [last_word(metrics[0], mapped, settings), *metrics[1:]]
     mapped = rows.with_outputs(scores.forward(rows.Y))
     others = [same_metric(metrics[0], mapped, settings)]
     losses = [
@@ -142,11 +153,12 @@ def choose_transform(
     if not deadline.allows("the last word on the noise"):
         return chosen, metrics
     mapped = rows.with_outputs(chosen.forward(rows.Y))
-    return chosen, [last_word(metric, mapped, settings) for metric in metrics]
+    return chosen, [last_word(metrics[0], mapped, settings), *metrics[1:]]
 
 
 def _loss(metric: Metric, transform: Tabulated, rows: Rows, settings: Settings) -> float:
     """Return the held-out log score + log CRPS of smoothed rows, in units of the outputs."""
+    rows = rows.sample(settings.effort.rows, settings.seed)
     mapped = rows.with_outputs(transform.forward(rows.Y))
     smoothed = choose_smoothers(located_rows(mapped, metric, settings), settings)
     judged = rows.sampled(settings.effort.transform_rows, settings.seed + 1)

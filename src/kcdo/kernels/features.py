@@ -1,6 +1,7 @@
 """Inputs as a metric sees them: columns of unit spread, long tails drawn in, normal scores."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,16 +11,21 @@ from kcdo.arrays import Array
 from kcdo.consistency import need, shape
 
 _HEAVY = 6.0  # kurtosis beyond which a column is drawn in
+_FEWEST_VALUES = 10  # of a column that is drawn in
 _MOST_KNOTS = 256
 
 
 @dataclass(frozen=True, eq=False)
 class Feature:
-    """One column, mapped by knots (linear between and beyond them) to zero mean and unit sd."""
+    """One column, mapped by knots (linear between and beyond them) to zero mean and unit sd.
+
+    A "column" has a long tail drawn in; "raw" is such a column as it is, and "rank" its ranks.
+    """
 
     column: int
     places: Array
     values: Array
+    kind: Literal["column", "raw", "rank"] = "column"
 
     def __post_init__(self) -> None:
         shape(self.places, None)
@@ -49,16 +55,37 @@ class FeatureMap:
 
     @classmethod
     def of(cls, X: NDArray, *, scores: bool) -> "FeatureMap":
-        """Look at inputs (N, p): each column standardised, with ``scores`` its ranks beside it."""
-        found = [_standardised(j, X[:, j]) for j in range(X.shape[1]) if np.ptp(X[:, j]) > 0]
+        """Look at inputs (N, p): each column standardised, with ``scores`` its ranks beside it.
+
+        Columns with a long tail come drawn in and as they are.
+        """
+        varying = [j for j in range(X.shape[1]) if np.ptp(X[:, j]) > 0]
+        long = [j for j in varying if _has_long_tail(X[:, j])]
+        found = [(_drawn_in if j in long else _straight)(j, X[:, j]) for j in varying]
         if scores:
-            found += [_scored(feature.column, X[:, feature.column]) for feature in found]
+            found += [_scored(j, X[:, j]) for j in varying]
+        found += [replace(_straight(j, X[:, j]), kind="raw") for j in long]
         return cls(tuple(found), X.shape[1])
 
-    @property
-    def n_columns(self) -> int:
-        """Number of the first features, which are the columns themselves; then come their ranks."""
-        return len({feature.column for feature in self.features})
+    def views(self) -> list[NDArray[np.integer]]:
+        """Return places of features that are seen together: each column once, with ranks or not.
+
+        Where columns have long tails, the second half of the views has them as they are.
+        """
+        if not self.features:
+            return []
+        places: dict[str, dict[int, int]] = {"column": {}, "raw": {}, "rank": {}}
+        for place, feature in enumerate(self.features):
+            places[feature.kind][feature.column] = place
+        bases = [places["column"]]
+        if places["raw"]:
+            bases.append(places["column"] | places["raw"])
+        ranks = [[], list(places["rank"].values())] if places["rank"] else [[]]
+        return [np.array([*base.values(), *more]) for base in bases for more in ranks]
+
+    def take(self, places: NDArray[np.integer]) -> "FeatureMap":
+        """Return the map to some of the features."""
+        return FeatureMap(tuple(self.features[k] for k in places), self.n_inputs)
 
     def __call__(self, X: NDArray) -> Array:
         """Return the features of rows."""
@@ -67,13 +94,19 @@ class FeatureMap:
         return np.stack([feature(X[:, feature.column]) for feature in self.features], axis=1)
 
 
-def _standardised(column: int, x: Array) -> Feature:
+def _has_long_tail(x: Array) -> bool:
+    kurtosis = np.mean(((x - x.mean()) / x.std()) ** 4)
+    return bool(kurtosis > _HEAVY) and len(np.unique(x)) >= _FEWEST_VALUES
+
+
+def _straight(column: int, x: Array) -> Feature:
     mean, sd = x.mean(), x.std()
-    kurtosis = np.mean(((x - mean) / sd) ** 4)
-    if kurtosis <= _HEAVY or len(np.unique(x)) < 10:
-        return Feature(column, np.array([mean - sd, mean + sd]), np.array([-1.0, 1.0]))
+    return Feature(column, np.array([mean - sd, mean + sd]), np.array([-1.0, 1.0]))
+
+
+def _drawn_in(column: int, x: Array) -> Feature:
     quarter, middle, upper = np.quantile(x, [0.25, 0.5, 0.75])
-    spread = (upper - quarter) / 1.349 or sd
+    spread = (upper - quarter) / 1.349 or x.std()
     least, most = np.arcsinh((np.array([x.min(), x.max()]) - middle) / spread)
     knots = np.linspace(least, most, _MOST_KNOTS)
     values = _unit(np.arcsinh((x - middle) / spread), knots)
@@ -89,7 +122,7 @@ def _scored(column: int, x: Array) -> Feature:
         some = np.unique(np.searchsorted(middle, np.linspace(0.0, 1.0, _MOST_KNOTS)))
         some = np.unique(np.clip(np.r_[0, some, len(places) - 1], 0, len(places) - 1))
         places, scores = places[some], scores[some]
-    return _increasing(column, places, _unit(every, scores))
+    return replace(_increasing(column, places, _unit(every, scores)), kind="rank")
 
 
 def _unit(every: Array, values: Array) -> Array:

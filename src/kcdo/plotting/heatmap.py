@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.signal import find_peaks
 
 from kcdo.arrays import Array
+from kcdo.distributions.lines import PROMINENCE
 from kcdo.errors import InvalidInputError
 from kcdo.metrics.predictive import Predictive
 from kcdo.plotting.canvas import (
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 
 _TAIL = 0.002  # mass of each query that may lie beyond either end of the picture
-_LEAST_PROMINENCE = 0.1  # of a mode, relative to the highest density of its query
 _TOP = 0.1  # share of the height of a peak that counts as its top
 
 
@@ -315,7 +315,7 @@ def _local_modes(x: Array, y: Array, density: Array) -> Array:
     """
     found = []
     for value, row in zip(x, np.pad(density, ((0, 0), (1, 1))), strict=True):
-        peaks, _ = find_peaks(row, prominence=_LEAST_PROMINENCE * row.max())
+        peaks, _ = find_peaks(row, prominence=PROMINENCE * row.max())
         for peak in peaks:
             low = np.flatnonzero(row < (1.0 - _TOP) * row[peak])
             after = np.searchsorted(low, peak)

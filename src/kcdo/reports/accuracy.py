@@ -79,6 +79,21 @@ class Accuracy:
         possible = np.isfinite(self.log_densities)
         return float(self.log_densities[possible].mean()) if possible.any() else -np.inf
 
+    @classmethod
+    def joined(cls, parts: Sequence["Accuracy"]) -> "Accuracy":
+        """Return the accuracy on the rows of all parts, in their order."""
+        if len(parts) == 1:
+            return parts[0]
+        counts = [len(part.log_densities) for part in parts]
+        return cls(
+            np.concatenate([part.log_densities for part in parts]),
+            tuple(_joined(each, counts) for each in zip(*(p.outputs for p in parts), strict=True)),
+            {
+                name: float(np.average([part.joint[name] for part in parts], weights=counts))
+                for name in parts[0].joint
+            },
+        )
+
     @property
     def n_impossible(self) -> int:
         """Number of the other rows, whose density is 0."""
@@ -119,6 +134,25 @@ def _output_accuracy(
         pit=pit_values(dist, y),
         widths=tuple((ends[n:] - ends[:n]).mean(axis=1).tolist()),
         answers=answers | {"place": place[:, 0], "width": width[:, 0]},
+    )
+
+
+def _joined(parts: Sequence[OutputAccuracy], counts: Sequence[int]) -> OutputAccuracy:
+    """Return the accuracy of one output on the rows of all parts."""
+
+    def mean(values: Sequence[float]) -> float:
+        return float(np.average(values, weights=counts))
+
+    return OutputAccuracy(
+        crps=mean([part.crps for part in parts]),
+        crps_without_inputs=mean([part.crps_without_inputs for part in parts]),
+        rmse=float(np.sqrt(mean([part.rmse**2 for part in parts]))),
+        pit=np.concatenate([part.pit for part in parts]),
+        widths=tuple(mean(each) for each in zip(*(part.widths for part in parts), strict=True)),
+        answers={
+            name: np.concatenate([part.answers[name] for part in parts])
+            for name in parts[0].answers
+        },
     )
 
 

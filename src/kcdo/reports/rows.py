@@ -24,7 +24,7 @@ PREDICTED = ("place", "width", "q5", "q50", "q95")
 class MeasuredData:
     """Rows whose outputs are known, with what the model predicts of them.
 
-    ``rows`` are positions among the complete rows, in order.
+    ``rows`` are positions among the complete rows.
     """
 
     shown: Shown

@@ -42,8 +42,8 @@ _MEANINGS = {
     "memory": "Memory",
     "seconds": "Time of the fit",
     "condition": "Condition number",
-    "loss": "Loss on training rows, each held out",
     "weights": "Weights of the forms",
+    "stopped": "Left out because the time was over",
 }
 _VERDICTS = {
     "calibrated": "Intervals hold as many rows as they promise, up to chance: the curve stays "
@@ -61,7 +61,8 @@ _JOINT = {
     "dawid_sebastiani_score": "Dawid-Sebastiani score",
 }
 _SHOWN_ELSEWHERE = {"importances", "kernel_x"}
-_DULL_IF_EMPTY = {"jitter", "iterations", "residual", "binning_error", "weights"}
+_NOT_TOLD = {"loss"}  # of a search, in units of its own: the log score can be compared
+_DULL_IF_EMPTY = {"jitter", "iterations", "residual", "binning_error", "weights", "stopped"}
 
 
 def accuracy_section(
@@ -74,6 +75,7 @@ def accuracy_section(
         "n_rows": rows.n,
         "n_impossible": accuracy.n_impossible,
         "log_score": accuracy.log_score,
+        "unit": ", ".join(column.unit or column.label for column in outputs),
         "joint": [(_JOINT[name], value) for name, value in accuracy.joint.items()],
         "outputs": [
             _output_scores(column, found, drawn=k < _MOST_FIGURES)
@@ -125,7 +127,8 @@ def fit_rows(report: Any) -> list[tuple[str, str]]:
     pairs = []
     for name in names:
         value = getattr(report, name)
-        if name in _SHOWN_ELSEWHERE or value is None or (name in _DULL_IF_EMPTY and not value):
+        dull = value is None or (name in _DULL_IF_EMPTY and not value)
+        if dull or name in _SHOWN_ELSEWHERE | _NOT_TOLD:
             continue
         pairs.append((_MEANINGS.get(name, _sentence(name)), _value(name, value)))
     return pairs

@@ -11,6 +11,7 @@ from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.frames import target_names
 from kcdo.metrics.importance import shuffled_importances
+from kcdo.metrics.in_turn import FEWEST_ROWS
 from kcdo.reports.columns import (
     Column,
     FittedModel,
@@ -18,7 +19,10 @@ from kcdo.reports.columns import (
     input_columns,
     output_columns,
 )
+from kcdo.reports.text import number, split_unit, with_unit
 from kcdo.tables import table_like
+
+_MOST_REFITTED = 5000  # more rows take too long to fit again
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,17 @@ class Shown:
         """Whether the outputs of the rows are known."""
         return bool(len(self.outputs[0].values))
 
+    @property
+    def can_hold_out(self) -> bool:
+        """Whether fits to most of these rows, without the others, are like that of the model."""
+        enough = max(FEWEST_ROWS, self.n_fitted / 2) <= self.n_used <= _MOST_REFITTED
+        return enough and hasattr(self.model, "refit")
+
+    def known_outputs(self) -> Array:
+        """Return the outputs of the rows that can be used, (N,) or (N, d)."""
+        Y = np.column_stack([column.values for column in self.outputs])
+        return Y[:, 0] if self.flat else Y
+
     def some_rows(self, most: int) -> NDArray[np.integer]:
         """Return all rows that can be used, or that many drawn at random, in their order."""
         return np.sort(np.random.default_rng(0).permutation(self.n_used)[:most])
@@ -100,12 +115,33 @@ class Shown:
     def measured(self, n: int, held_out: bool | None) -> MeasuredRows:
         """Say which rows numbers are measured on, of which n were drawn."""
         kind, text = _which_rows(self.n_given, self.n_fitted, held_out)
+        if held_out is None and self.can_hold_out:
+            kind = "held-out"
+            text = (
+                f"Measured on {self.n_given:,} rows, each predicted by a fit with the same "
+                "parameters that had not seen it."
+            )
+        elif not held_out:
+            text += self._known_test()
         if self.n_used < self.n_given:
             left_out = self.n_given - self.n_used
             text += f" {left_out:,} of them have missing or infinite values and were left out."
         if n < self.n_used:
             text += f" The scores are of {n:,} rows drawn at random from them."
         return MeasuredRows(kind, n, text)
+
+    def _known_test(self) -> str:
+        """Return a sentence about held-out rows of the fit itself, where ``kcdo fit`` had some."""
+        test = getattr(getattr(self.model, "training_", None), "test", None)
+        if not test or test["log_score"] is None:  # as JSON has what is infinite
+            return ""
+        crps = ", ".join(
+            with_unit(number(value), split_unit(name)[1]) for name, value in test["crps"].items()
+        )
+        return (
+            f" When it was fitted, {test['rows']:,} rows that were held out had a log score of "
+            f"{number(test['log_score'])} and a CRPS of {crps}."
+        )
 
     @property
     def numbers(self) -> NDArray[np.integer]:

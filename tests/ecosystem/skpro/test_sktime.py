@@ -60,3 +60,10 @@ def test_the_traffic_example_compares_forecasts():
     wave = np.sin(2 * np.pi * hours.hour / 24) + 0.1 * rng.standard_normal(len(hours))
     found = example["compare"](pd.Series(wave, hours, name="flow"), {"ours": REGRESSOR}, days=1)
     assert 0.05 < found["ours"] < 0.2  # the noise has 0.056
+
+
+def test_the_traffic_example_runs_on_the_shared_set(real):
+    real(kcdo.datasets.fetch_caltrans_hourly)  # skips where the data are not at hand
+    example = runpy.run_path(str(ROOT / "examples/ecosystem/sktime_traffic.py"))
+    found = example["compare"](example["traffic"](), {"ours": REGRESSOR}, days=1)
+    assert 0.1 < found["ours"] < 1.5  # per cent of occupancy; four days had 0.57

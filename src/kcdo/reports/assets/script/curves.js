@@ -39,7 +39,7 @@ function heightAt(o, values, y) {
   return values[i] + (t - i) * (values[i + 1] - values[i]);
 }
 
-/** Tops that stand out from the valleys beside them by a twentieth of the highest. */
+/** Tops that stand out from the valleys beside them by a tenth of the highest. */
 function modes(o, values) {
   const top = Math.max(...values);
   const found = [];
@@ -53,7 +53,7 @@ function modes(o, values) {
       }
       return 0;
     };
-    if (values[i] - Math.max(valley(-1), valley(1)) >= 0.05 * top) found.push(o.low + i * o.step);
+    if (values[i] - Math.max(valley(-1), valley(1)) >= 0.1 * top) found.push(o.low + i * o.step);
   }
   return found;
 }

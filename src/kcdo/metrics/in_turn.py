@@ -1,0 +1,41 @@
+"""A model's own rows, each predicted by a fit that has not seen it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kcdo.frames import take_rows
+
+FEWEST_ROWS = 20
+MOST_ROWS = 20_000  # more take too long to fit again
+_FOLDS = 5
+_FEW = 2_000  # rows that are all held out in turn
+
+
+def held_out_in_turn(
+    model: Any, X: Any, y: Any, most: int, sample_weight: ArrayLike | None = None
+) -> Iterator[tuple[NDArray[np.integer], Any]]:
+    """Yield some rows and their distributions by a fit of the same parameters to the others.
+
+    Of few rows all, in five parts; of many one part. At most ``most`` rows are asked about. The
+    parameters are those of the model, so that its rows took part in their choice.
+    """
+    n = len(y)
+    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    for rows, asked in _parts(n, most):
+        kept = weights.copy()
+        kept[rows] = 0.0  # rows of weight 0 are absent, but for the names of their categories
+        yield asked, model.refit(X, y, kept).conditional(take_rows(X, asked))
+
+
+def _parts(n: int, most: int) -> list[tuple[NDArray[np.integer], NDArray[np.integer]]]:
+    """Return the rows that are held out together, and those of them that are asked about."""
+    order = np.random.default_rng(0).permutation(n)
+    if n > _FEW:
+        rows = np.sort(order[: min(most, n // _FOLDS)])
+        return [(rows, rows)]
+    folds = [order[start::_FOLDS] for start in range(_FOLDS)]
+    share = max(1, most // _FOLDS)
+    return [(np.sort(fold), np.sort(fold[:share])) for fold in folds]
