@@ -336,7 +336,7 @@ def test_a_streamed_fit_on_a_large_grid_is_refused_before_allocating(monkeypatch
 
 
 def test_a_dense_reconstruction_beyond_memory_is_refused(monkeypatch):
-    few_bytes(monkeypatch, 1 << 20)
+    few_bytes(monkeypatch, 6 << 20)
     X = np.linspace(0, 1, 50)[:, None]
     model = kcdo.ConditionalDensityOperator(
         reference=kcdo.QuasiRandomBox(n_nodes=1024),
