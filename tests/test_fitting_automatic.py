@@ -204,3 +204,11 @@ def test_a_fit_may_do_less_work():
     assert SHORT.steps < Effort().steps
     means = [mean_choices(problem_of(60, effort=effort)) for effort in (SHORT, Effort())]
     assert means[0][0].loss > means[1][0].loss
+
+
+def test_a_refit_of_a_handful_of_weighted_rows_is_the_fit():
+    X, y, weights = np.array([[0.1], [1.3]]), np.array([0.3, 0.1]), np.array([1.0, 2.0])
+    model = kcdo.ConditionalDensityOperator().fit(X, y, weights)
+    again = model.refit(X, y, weights)
+    places = np.array([0.0, 0.2])
+    np.testing.assert_allclose(model.conditional(X).pdf(places), again.conditional(X).pdf(places))

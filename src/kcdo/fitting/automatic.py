@@ -68,10 +68,9 @@ def automatic_fit(spec: ModelSpec, rows: Rows) -> AutomaticFit:
     rule then fits the plain density. So it does when the time is over; each stage looks at it.
     """
     check_output(spec, rows.Y)
-    problem = Problem.of(spec, rows)
+    problem = replace(Problem.of(spec, rows), rows=rows.of_effective_weight())
     if not problem.learns or not _in_time(problem, "every search"):
         return AutomaticFit(*_fit_heuristic(problem))
-    problem = replace(problem, rows=rows.of_effective_weight())
     if rows.kin is not None:
         return AutomaticFit(*fit_by_folds(problem))
     if problem.univariate:
