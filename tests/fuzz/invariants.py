@@ -272,9 +272,8 @@ def uncertain_inputs_in_their_limit(case: Case) -> None:
         kcdo.SampleInput(case.queries[:, None]),
     ):
         dist = case.model.conditional(inputs)
-        # means through a table of a transform are to a thousandth of an sd
         near(
-            dist.mean() / case.unit.max(), case.dist.mean() / case.unit.max(), 2e-3, "certain input"
+            dist.mean() / case.unit.max(), case.dist.mean() / case.unit.max(), 1e-6, "certain input"
         )
 
 
