@@ -62,6 +62,17 @@ def test_it_is_saved_refitted_and_asked_at_uncertain_inputs(model, tmp_path):
     np.testing.assert_allclose(narrow, model.predict(X[:2]), rtol=1e-3)
 
 
+@pytest.mark.usefixtures("short_searches")
+def test_moments_of_certain_inputs_are_those_of_points_beside_a_bound():
+    X, y = skewed(40)
+    model = M(support=(0, None)).fit(X, y)
+    expected = model.conditional(X[:2])
+    for inputs in (kcdo.GaussianInput(X[:2], [0.0, 0.0]), kcdo.SampleInput(X[:2, None])):
+        found = model.conditional(inputs)
+        np.testing.assert_allclose(found.mean(), expected.mean(), rtol=1e-9)
+        np.testing.assert_allclose(found.std(), expected.std(), rtol=1e-9)
+
+
 @pytest.mark.parametrize("discrete", [True, False])
 def test_atoms_keep_their_probability(discrete):
     rng = np.random.default_rng(3)

@@ -223,16 +223,16 @@ class GroupedBatch(Batch):
         return self._thinned(self.inner.knots())
 
     def pieces(self) -> Array:
-        """Return some of the pieces of all members, evenly chosen."""
+        """Return some of the pieces of all members, evenly chosen; all, where members agree."""
         return self._thinned(self.inner.pieces())
 
     def _thinned(self, places: Array) -> Array:
-        out = np.empty((len(self), _PIECES + 1))
-        for q, (start, stop) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):
-            present = self.weights[start:stop] > 0
-            every = np.sort(places[start:stop][present], axis=None)
-            out[q] = every[np.linspace(0, len(every) - 1, _PIECES + 1).round().astype(int)]
-        return out
+        bounds = zip(self.starts[:-1], self.starts[1:], strict=True)
+        present = self.weights > 0
+        every = [np.unique(places[a:b][present[a:b]]) for a, b in bounds]
+        agree = max(len(each) for each in every) <= places.shape[1]
+        n = places.shape[1] if agree else _PIECES + 1
+        return np.stack([e[np.linspace(0, len(e) - 1, n).round().astype(int)] for e in every])
 
     def candidates(self) -> Array:
         """For d > 1: draws."""

@@ -9,6 +9,7 @@ import numpy as np
 from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Rows, join
 from kcdo.distributions.climbing import climb
+from kcdo.distributions.grouped import GroupedBatch
 from kcdo.distributions.integration import NO_CUTS, between, split_for, with_edges
 from kcdo.distributions.lines import Line
 from kcdo.transforms import Transform
@@ -110,6 +111,9 @@ class TransformedBatch(Batch):
 
     def moments(self) -> tuple[Array, Array]:
         """Mean and covariance, by quadrature."""
+        if isinstance(self.inner, GroupedBatch):  # members have all their pieces, groups some
+            of_members = TransformedBatch(self.inner.inner, self.transform)
+            return replace(self.inner, inner=of_members).moments()
         if self.dim == 1:
             return self._moments_at_points() or self._moments_on_a_line()
         lines = [self.marginal([i]).moments() for i in range(self.dim)]
