@@ -212,3 +212,12 @@ def test_a_refit_of_a_handful_of_weighted_rows_is_the_fit():
     again = model.refit(X, y, weights)
     places = np.array([0.0, 0.2])
     np.testing.assert_allclose(model.conditional(X).pdf(places), again.conditional(X).pdf(places))
+
+
+def test_a_refit_of_weighted_rows_with_atoms_is_the_fit(short_searches, rng):
+    X, weights = rng.normal(size=(60, 1)), rng.integers(1, 4, 60)
+    y = rng.gamma(1.0, 1.0, 60) * (rng.random(60) < 0.6)
+    model = kcdo.ConditionalDensityOperator(support=(0, None)).fit(X, y, weights)
+    again = model.refit(X, y, weights)
+    found, expected = (each.conditional(X[:5]).quantile([0.5, 0.9]) for each in (again, model))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)

@@ -5,6 +5,7 @@ one. tests/test_lives.py runs a few of each with the other tests.
 """
 
 import argparse
+import faulthandler
 import gc
 import multiprocessing
 import os
@@ -130,7 +131,11 @@ def threads(count: int) -> str:
     return f"{count} predictions and {count} fits on 16 threads: the same answers"
 
 
+_HANGS = 300.0  # seconds until a process is said to hang; halfway it says where
+
+
 def _ask(model: Any, queue: Any) -> None:
+    faulthandler.dump_traceback_later(_HANGS / 2, file=sys.__stderr__)
     queue.put((answers(model), answers(fitted(1))))
 
 
@@ -156,7 +161,7 @@ def processes(count: int) -> str:
                 warnings.simplefilter("ignore", DeprecationWarning)  # forks of threads: our point
                 process = context.Process(target=_ask, args=(model, queue))
                 process.start()
-            found = queue.get(timeout=300)
+            found = queue.get(timeout=_HANGS)
             process.join()
             np.testing.assert_allclose(found[0], wanted, rtol=1e-9, atol=1e-9)
             np.testing.assert_allclose(found[1], other, rtol=1e-7, atol=1e-7)

@@ -12,6 +12,7 @@ from kcdo.distributions.climbing import climb
 from kcdo.distributions.grouped import GroupedBatch
 from kcdo.distributions.integration import NO_CUTS, between, split_for, with_edges
 from kcdo.distributions.lines import Line
+from kcdo.distributions.mixtures import MixtureBatch
 from kcdo.transforms import Transform
 
 _MIDDLE = np.array([0.25, 0.75])
@@ -111,10 +112,10 @@ class TransformedBatch(Batch):
 
     def moments(self) -> tuple[Array, Array]:
         """Mean and covariance, by quadrature."""
-        if isinstance(self.inner, GroupedBatch):  # members have all their pieces, groups some
-            of_members = TransformedBatch(self.inner.inner, self.transform)
-            return replace(self.inner, inner=of_members).moments()
         if self.dim == 1:
+            parts = self._as_mixture()
+            if parts is not None:  # a part has fewer pieces than all of them
+                return parts.moments()
             return self._moments_at_points() or self._moments_on_a_line()
         lines = [self.marginal([i]).moments() for i in range(self.dim)]
         mean = np.hstack([line_mean for line_mean, _ in lines])
@@ -128,6 +129,18 @@ class TransformedBatch(Batch):
             return cov / (scale[:, :, None] * scale[:, None, :])
 
         return mean, self._in_blocks(of_block) * sd[:, :, None] * sd[:, None, :]
+
+    def _as_mixture(self) -> MixtureBatch | GroupedBatch | None:
+        """Return the mixture of mapped distributions, where the inner ones are a mixture."""
+        inner: Any = self.inner
+        if isinstance(inner, TransformedBatch):
+            inner = inner._as_mixture()
+        if isinstance(inner, GroupedBatch):
+            return replace(inner, inner=TransformedBatch(inner.inner, self.transform))
+        if isinstance(inner, MixtureBatch):
+            parts = [TransformedBatch(part, self.transform) for part in inner.parts]
+            return MixtureBatch(parts, inner.weights)
+        return None
 
     def _moments_at_points(self) -> tuple[Array, Array] | None:
         """Return mean and covariance by the points of the inner distributions, where these do."""

@@ -73,7 +73,9 @@ def fit_univariate(
     mapped = seen.with_outputs(transform.forward(seen.Y))
     if atoms is None and gap > 0 and _below_rounding(mapped, transform, metrics[0], gap, settings):
         atoms = Atoms.of_every_value(y)
-    continuous = mapped if atoms is None else mapped.take(continuous_rows(atoms, atoms.labels(y)))
+    continuous = mapped
+    if atoms is not None:
+        continuous = mapped.take(continuous_rows(atoms, atoms.labels(y))).of_effective_weight()
     mixture, chosen, loss = fit_mixture(_inner_problem(problem, continuous, metrics))
     shares: AtomShares | None = None
     parameters: AtomParameters | None = None
