@@ -8,7 +8,7 @@ from kcdo.distributions import NodeBatch, layout_of, positive_density
 from kcdo.errors import InvalidInputError
 from kcdo.fitting.losses import BalancedScore, CrpsLoss, LogScore, Scoring
 from kcdo.measures import UniformBox
-from tests.differences import numeric_gradient
+from tests.differences import assert_gradient, numeric_gradient
 from tests.output_sides import EACH_MEASURE, measures, outputs
 
 LOSSES = {"log score": LogScore(), "crps": CrpsLoss(), "balanced": BalancedScore()}
@@ -49,6 +49,20 @@ def test_rows_without_mass_are_uniform_and_do_not_move():
     density, back = positive_density(values, measure.weights)
     np.testing.assert_allclose(density, 0.5)
     np.testing.assert_array_equal(back(np.ones((3, 8)))[:2], 0.0)
+
+
+def test_densities_of_hardly_any_mass_are_continuous_with_their_slopes():
+    measure = UniformBox(0.0, 2.0, nodes=8).realise(outputs(1))
+    shape, side = np.array([0.0, 0.1, 0.4, 1.2, 1.0, 0.6, 0.5, 0.2]), np.arange(8.0)
+
+    def objective(mass):
+        density, back = positive_density(mass * shape[None], measure.weights)
+        return float(density[0] @ side), back(side[None])[0] @ shape[:, None]
+
+    assert_gradient(objective, np.array([1.5e-3]), step=1e-8)
+    for edge in (1e-3, 2e-3):
+        below, above = (objective(np.array([edge * f]))[0] for f in (1 - 1e-9, 1 + 1e-9))
+        assert below == pytest.approx(above, rel=1e-6)
 
 
 @EACH_MEASURE

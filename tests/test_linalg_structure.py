@@ -229,6 +229,7 @@ def test_conjugate_gradients_solve(system, rank):
     B = np.random.default_rng(3).normal(size=(80, 6))
     B[:, 2] = 0.0  # solved before it begins
     B[:, 3] *= 1e-12  # each column to its own size
+    B[:, 4] *= 1e200  # whose square is no number
     B.setflags(write=False)
     expected = np.linalg.solve(matrix + np.diag(ridge), B)
     np.testing.assert_allclose(solver.solve(B), expected, rtol=1e-8, atol=1e-20)

@@ -195,3 +195,10 @@ def test_outputs_on_a_bound_have_a_density(support, outputs):
     assert np.isfinite(dist.logpdf_pairs(outputs)).all()
     assert np.isfinite(dist.logpdf(outputs)).all()
     np.testing.assert_array_equal(dist.pdf([-3.0, 3.0])[:, 0 if support[0] == 0.0 else 1], 0.0)
+
+
+def test_counts_tell_as_their_copies_how_near_a_bound_is_felt(rng):
+    Y, counts = rng.gamma(2.0, size=(6, 1)), np.array([1.0, 3.0, 2.0, 2.0, 1.0, 5.0])
+    found = transform_for((0.0, None), Y, counts).parts[0]
+    copies = transform_for((0.0, None), np.repeat(Y, counts.astype(int), axis=0)).parts[0]
+    assert found.scale == pytest.approx(copies.scale, rel=1e-12)

@@ -354,7 +354,7 @@ Bounds = tuple[float | None, float | None]
 Support = Bounds | Sequence[Bounds]
 
 
-def transform_for(support: Support, Y: Array) -> Columns:
+def transform_for(support: Support, Y: Array, weights: Array | None = None) -> Columns:
     """Return the map that declared bounds ask for; outputs tell how near a bound is felt.
 
     Examples
@@ -363,8 +363,16 @@ def transform_for(support: Support, Y: Array) -> Columns:
     0.0
     """
     pairs = _bounds(support, Y.shape[1])
-    sds = (float(sd) or 1.0 for sd in np.sort(Y, axis=0).std(axis=0))  # in any order of rows
+    weights = np.ones(len(Y)) if weights is None else weights
+    sds = (_sd_in_any_order(y, weights) or 1.0 for y in Y.T)
     return Columns(tuple(_part(pair, _FELT * sd) for pair, sd in zip(pairs, sds, strict=True)))
+
+
+def _sd_in_any_order(y: Array, weights: Array) -> float:
+    """Return the standard deviation, to the last bit the same for permuted rows."""
+    order = np.lexsort((weights, y))
+    y, share = y[order], weights[order] / weights[order].sum()
+    return float(np.sqrt(share @ (y - share @ y) ** 2))
 
 
 def _part(bounds: Bounds, scale: float) -> Transform:

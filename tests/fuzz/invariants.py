@@ -40,7 +40,8 @@ class Case:
         self.dist = self.given(self.queries)
         self.signed = problem.options.get("positivity") == "'signed'"
         outputs = self.Y.reshape(len(self.Y), -1)
-        self.unit = np.maximum(outputs.std(axis=0), 1e-9 * np.abs(outputs).max(axis=0)) + 1e-300
+        unit = np.maximum(outputs.std(axis=0), 1e-9 * np.abs(outputs).max(axis=0))
+        self.unit = np.where(unit > 0, unit, 1.0)  # outputs that are all 0 have none
         self.points = self.Y[self.rng.integers(len(self.Y), size=6)]
 
     def given(self, queries: np.ndarray, model: Any = None) -> Any:
@@ -57,7 +58,10 @@ class Case:
         return found
 
     def same(self, other: list[np.ndarray], tolerance: float, what: str) -> None:
-        """Need answers to be those of the model."""
+        """Need answers to be those of the model, as far as its solver promises; most are exact."""
+        report = self.model.report_
+        if report.residual > 0:
+            tolerance += report.residual * np.sqrt(report.condition)
         for found, wanted in zip(other, self.answers(), strict=True):
             near(found, wanted, tolerance, what)
 
@@ -136,9 +140,10 @@ def densities_integrate_to_probabilities(case: Case) -> None:
         half, middle = 0.5 * np.diff(line)[:, None], 0.5 * (line[1:] + line[:-1])[:, None]
         one = case.dist[row]
         p = one.pdf((middle + half * places).ravel())[0].reshape(len(half), -1)
-        mass = float(np.sum(half * weights * p))
-        wanted = float(np.ptp(one.cdf(line[[0, -1]])[0]))
-        near(mass, wanted, 0.02, "∫ pdf")
+        # a spike of an atom may begin between two of the places: jumps are not integrated
+        even = (p.min(axis=1) > 0) & (p.max(axis=1) <= 2.0 * p.min(axis=1))
+        masses, wanted = np.sum(half * weights * p, axis=1), np.diff(one.cdf(line)[0])
+        near(masses[even].sum(), wanted[even].sum(), 0.02, "∫ pdf")
 
 
 @of_one_output

@@ -43,24 +43,26 @@ def positive_density(values: Array, weights: Array) -> tuple[Array, Callable[[Ar
     """Return projected densities of signed node values (Q, M), and the pullback of derivatives.
 
     Values are divided by their integral and projected: max(p - τ, 0), where τ is the mean excess of
-    the nodes that stay. Rows without a positive integral are uniform, with derivative 0.
+    the nodes that stay. Rows without a positive integral are uniform, with derivative 0; rows of
+    hardly any are partly so, for a loss that jumps cannot be made small.
     """
     integral = values @ weights
-    usable = integral > _LEAST_INTEGRAL
-    integral = np.where(usable, integral, 1.0)
-    signed = np.where(usable[:, None], values / integral[:, None], 1.0 / weights.sum())
-    density = make_positive(signed, weights, "project")
+    share = np.clip(integral / _LEAST_INTEGRAL - 1.0, 0.0, 1.0)[:, None]
+    partly = (share > 0) & (share < 1)
+    uniform, integral = 1.0 / weights.sum(), np.maximum(integral, _LEAST_INTEGRAL)[:, None]
+    own = values / integral
+    density = make_positive(share * own + (1.0 - share) * uniform, weights, "project")
     active = density > 0
 
     def pullback(G: Array) -> Array:
         kept = np.where(active, G, 0.0)
         # τ moves by Σ_active v dp / Σ_active v
         slope = kept.sum(axis=1) / np.maximum(active @ weights, 1e-300)
-        signed_slope = np.where(active, G - slope[:, None] * weights, 0.0)
-        along = np.sum(signed_slope * signed, axis=1)
-        out = (signed_slope - along[:, None] * weights) / integral[:, None]
-        out[~usable] = 0.0
-        return out
+        slopes = np.where(active, G - slope[:, None] * weights, 0.0)
+        along = np.sum(slopes * own, axis=1, keepdims=True)
+        of_share = np.where(partly, along - uniform * slopes.sum(axis=1, keepdims=True), 0.0)
+        through_own = share / integral * (slopes - along * weights)
+        return through_own + of_share / _LEAST_INTEGRAL * weights
 
     return density, pullback
 

@@ -97,7 +97,7 @@ def unbounded(estimator: Any, pilot: Pilot) -> Pilot:
     warn_few_values(pilot.Y, estimator.target_names_)
     if estimator.support is None:
         return pilot
-    estimator._transform = transform = transform_for(estimator.support, pilot.Y)
+    estimator._transform = transform = transform_for(estimator.support, pilot.Y, pilot.weights)
     return replace(
         pilot,
         Y=estimator._to_unbounded(pilot.Y),

@@ -739,7 +739,9 @@ class ConditionalDensityOperator(ConditionalEstimator):
     ) -> tuple[NDArray, Array, Array]:
         inputs, outputs, weights = super()._checked(X, Y, sample_weight, least)
         warn_few_values(outputs, self.target_names_)
-        self._transform = None if self.support is None else transform_for(self.support, outputs)
+        self._transform = (
+            None if self.support is None else transform_for(self.support, outputs, weights)
+        )
         return inputs, self._to_unbounded(outputs), weights
 
     def _encode_more(

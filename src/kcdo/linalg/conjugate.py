@@ -62,6 +62,8 @@ class ConjugateGradients:
     def solve(self, B: Array) -> Array:
         """Return (K + diag(ridge))⁻¹ B for B (n,) or (n, k); columns stop as they converge."""
         right = B.reshape(len(B), -1).astype(float)
+        _, exponents = np.frexp(np.abs(right).max(axis=0, initial=0.0))
+        right = np.ldexp(right, -exponents)  # squares of huge or tiny columns are no numbers
         sizes = np.linalg.norm(right, axis=0)
         solution = np.zeros_like(right)
         residual = right.copy()
@@ -83,7 +85,7 @@ class ConjugateGradients:
             sizes_left = np.linalg.norm(residual[:, active], axis=0)
             active = active[sizes_left > self._tolerance * sizes[active]]
         self._report(residual, sizes, iterations)
-        return solution.reshape(B.shape)
+        return np.ldexp(solution, exponents).reshape(B.shape)
 
     def inverse_diagonal(self, rows: NDArray[np.integer] | None = None) -> Array:
         """Return entries of the diagonal of the inverse: one solve each."""
