@@ -69,7 +69,7 @@ def test_near_tells_what_differs():
 
 
 def test_the_default_is_near_a_truth_that_is_known():
-    found = designs.outcome(designs.DESIGNS["linear"], 0)
+    found = designs.outcome(designs.DESIGNS["linear, 100 rows"], 0)
     assert found.marginal < found.model < found.truth + 0.05
     assert found.truth - found.model < 0.15
     assert np.all(np.abs(found.coverage - designs.LEVELS) < 0.12)

@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -51,36 +52,124 @@ class Mixture:
         return np.logaddexp(np.log(self.share) + first, np.log1p(-self.share) + second)
 
 
-def _normal(mean, sd) -> "stats.rv_continuous":
+def _normal(mean, sd=0.5) -> "stats.rv_continuous":
     return stats.norm(mean, np.broadcast_to(sd, np.shape(mean)))
 
 
-def _branches(X: np.ndarray) -> Mixture:
-    spread = np.full(len(X), 0.3)
-    return Mixture(
-        np.full(len(X), 0.4), _normal(1 + X[:, 0], spread), _normal(-1 - X[:, 0], spread)
-    )
+def _about(mean: Callable[[np.ndarray], np.ndarray], sd: float = 0.5) -> Any:
+    """Return normal outputs about a function of the inputs."""
+    return lambda X: _normal(mean(X), sd)
 
 
+def _spread(sd: Callable[[np.ndarray], np.ndarray]) -> Any:
+    """Return normal outputs whose spread is a function of the first input."""
+    return lambda X: _normal(np.sin(X[:, 0]), sd(X[:, 0]))
+
+
+def _branches(distance: Callable[[np.ndarray], np.ndarray], share: float = 0.4) -> Any:
+    """Return outputs on either side of 0."""
+
+    def given(X: np.ndarray) -> Mixture:
+        away = distance(X[:, 0])
+        return Mixture(np.full(len(X), share), _normal(away, 0.3), _normal(-away, 0.3))
+
+    return given
+
+
+def _contaminated(X: np.ndarray) -> Mixture:
+    return Mixture(np.full(len(X), 0.95), _normal(X[:, 0]), _normal(X[:, 0], 10.0))
+
+
+def _nothing(X: np.ndarray) -> np.ndarray:
+    return np.zeros(len(X))
+
+
+def _first(X: np.ndarray) -> np.ndarray:
+    return X[:, 0]
+
+
+def _friedman(X: np.ndarray) -> np.ndarray:
+    return np.sin(X[:, 0] * X[:, 1]) + (X[:, 2] - 0.5) ** 2 / 2 + X[:, 3] - X[:, 4] / 2
+
+
+_POSITIVE, _SHARE = (0.0, None), (0.0, 1.0)
 DESIGNS = {
-    "noise": Design(100, 1, lambda X: _normal(0.0 * X[:, 0], 1.0)),
-    "linear": Design(100, 1, lambda X: _normal(X[:, 0], 0.5)),
-    "linear, few rows": Design(50, 2, lambda X: _normal(X[:, 0], 0.5)),
-    "linear, ten columns": Design(300, 10, lambda X: _normal(X @ np.linspace(1, 0, 10), 0.5)),
-    "sine": Design(200, 1, lambda X: _normal(np.sin(2 * X[:, 0]), 0.3)),
-    "product": Design(400, 2, lambda X: _normal(X[:, 0] * X[:, 1], 0.3)),
+    # what the inputs say nothing of, and straight lines, with few rows and many
+    **{f"noise, {n} rows": Design(n, 1, _about(_nothing)) for n in (5, 10, 20, 50, 100, 1000)},
+    **{f"linear, {n} rows": Design(n, 1, _about(_first)) for n in (5, 10, 20, 50, 100, 1000)},
+    "noise, 20 rows of 3": Design(20, 3, _about(_nothing)),
+    "noise, 30 rows of 10": Design(30, 10, _about(_nothing)),
+    "noise, 100 rows of 50": Design(100, 50, _about(_nothing)),
+    "linear, 50 rows of 2": Design(50, 2, _about(_first)),
+    "linear, 30 rows of 10": Design(30, 10, _about(_first)),
+    "linear, 300 rows of 10": Design(300, 10, _about(lambda X: X @ np.linspace(1, 0, 10))),
+    "sparse, 100 rows of 50": Design(100, 50, _about(lambda X: X[:, 0] + X[:, 1] / 2)),
+    "dense, 100 rows of 50": Design(100, 50, _about(lambda X: X.sum(axis=1) / 7)),
+    # other means
+    "quadratic": Design(200, 1, _about(lambda X: X[:, 0] ** 2 / 2)),
+    "sine": Design(200, 1, _about(lambda X: np.sin(2 * X[:, 0]), 0.3)),
+    "fast sine": Design(300, 1, _about(lambda X: np.sin(6 * X[:, 0]), 0.3)),
+    "jump": Design(300, 1, _about(lambda X: 2.0 * (X[:, 0] > 0), 0.3)),
+    "kink": Design(200, 1, _about(lambda X: np.abs(X[:, 0]), 0.3)),
+    "product": Design(400, 2, _about(lambda X: X[:, 0] * X[:, 1], 0.3)),
+    "ring": Design(400, 2, _about(lambda X: np.hypot(X[:, 0], X[:, 1]), 0.2)),
+    "five columns": Design(400, 5, _about(_friedman)),
+    "five of ten columns": Design(300, 10, _about(_friedman)),
+    "additive": Design(300, 4, _about(lambda X: np.sin(2 * X).sum(axis=1), 0.3)),
+    "hardly any noise": Design(200, 1, _about(lambda X: np.sin(X[:, 0]), 0.01)),
+    # noise that varies
     "noise that grows": Design(300, 1, lambda X: _normal(X[:, 0], np.exp(X[:, 0] / 2) / 2)),
-    "jump": Design(300, 1, lambda X: _normal(2.0 * (X[:, 0] > 0), 0.3)),
-    "two branches": Design(300, 1, _branches),
+    "noise that jumps": Design(300, 1, _spread(lambda x: np.where(x > 0, 1.0, 0.2))),
+    "noise that swings": Design(400, 1, _spread(lambda x: 0.2 + 0.6 * np.sin(x) ** 2)),
+    "noise of another column": Design(
+        400, 2, lambda X: _normal(X[:, 0], np.exp(0.7 * X[:, 1]) / 2)
+    ),
+    # other shapes
+    "laplace": Design(300, 1, lambda X: stats.laplace(X[:, 0], 0.5)),
+    "logistic": Design(300, 1, lambda X: stats.logistic(X[:, 0], 0.3)),
+    "student, 5": Design(300, 1, lambda X: stats.t(5, X[:, 0])),
     "student, 3": Design(300, 1, lambda X: stats.t(3, X[:, 0])),
     "cauchy": Design(300, 1, lambda X: stats.cauchy(X[:, 0])),
-    "skewed": Design(300, 1, lambda X: stats.gamma(2.0, scale=np.exp(0.3 * X[:, 0]))),
-    "positive": Design(
-        300, 1, lambda X: stats.gamma(3.0, scale=np.exp(0.3 * X[:, 0])), (0.0, None)
-    ),
-    "share": Design(300, 1, lambda X: stats.beta(3.0, 3.0 + X[:, 0] ** 2), (0.0, 1.0)),
+    "contaminated": Design(300, 1, _contaminated),
+    "gumbel": Design(300, 1, lambda X: stats.gumbel_r(X[:, 0], 0.5)),
+    "skew normal": Design(300, 1, lambda X: stats.skewnorm(5.0, X[:, 0])),
+    "gamma": Design(300, 1, lambda X: stats.gamma(2.0, scale=np.exp(0.3 * X[:, 0]))),
     "log-normal": Design(300, 1, lambda X: stats.lognorm(1.0, scale=np.exp(X[:, 0]))),
+    "six decades": Design(300, 1, lambda X: stats.lognorm(2.0, scale=np.exp(2 * X[:, 0]))),
     "uniform": Design(300, 1, lambda X: stats.uniform(X[:, 0], 1.0)),
+    "triangle": Design(300, 1, lambda X: stats.triang(0.2, X[:, 0], 2.0)),
+    # bounds that are declared
+    "gamma, bounded": Design(
+        300, 1, lambda X: stats.gamma(3.0, scale=np.exp(0.3 * X[:, 0])), _POSITIVE
+    ),
+    "exponential, bounded": Design(
+        300, 1, lambda X: stats.expon(scale=np.exp(0.3 * X[:, 0])), _POSITIVE
+    ),
+    "weibull, bounded": Design(
+        300, 1, lambda X: stats.weibull_min(1.5, scale=np.exp(0.3 * X[:, 0])), _POSITIVE
+    ),
+    "half normal, bounded": Design(
+        300, 1, lambda X: stats.halfnorm(scale=np.exp(0.3 * X[:, 0])), _POSITIVE
+    ),
+    "log-normal, bounded": Design(
+        300, 1, lambda X: stats.lognorm(1.0, scale=np.exp(X[:, 0])), _POSITIVE
+    ),
+    "beta, bounded": Design(300, 1, lambda X: stats.beta(3.0, 3.0 + X[:, 0] ** 2), _SHARE),
+    "beta with two modes, bounded": Design(
+        300, 1, lambda X: stats.beta(0.7, 0.7 + 0.2 * X[:, 0] ** 2), _SHARE
+    ),
+    # several modes
+    "two branches": Design(300, 1, _branches(lambda x: 1 + x)),
+    "two branches that cross": Design(300, 1, _branches(lambda x: np.sin(2 * x), 0.5)),
+    "two branches far apart": Design(200, 1, _branches(lambda x: 10 + x)),
+    "a rare branch": Design(400, 1, _branches(lambda x: 3 + 0 * x, 0.05)),
+    "two modes of two columns": Design(
+        400,
+        2,
+        lambda X: Mixture(
+            1 / (1 + np.exp(-2 * X[:, 1])), _normal(X[:, 0], 0.3), _normal(X[:, 0] + 3, 0.3)
+        ),
+    ),
 }
 
 

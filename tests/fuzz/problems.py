@@ -21,6 +21,7 @@ INPUTS: dict[str, Columns] = {
     "heavy": lambda rng, z: np.sign(z) * np.exp(2 * np.abs(z)),
     "shifted": lambda rng, z: 1e6 + z,
     "constant": lambda rng, z: np.zeros_like(z),
+    "collinear": lambda rng, z: 3.0 * z + 1.0,  # of the first column
     "duplicates": lambda rng, z: z[rng.integers(len(z), size=len(z))],
     "outlier": lambda rng, z: np.where(np.arange(len(z)) == 0, 1e4, z),
 }
@@ -96,7 +97,7 @@ class Problem:
         most = {"heuristic": 5.7, "auto": 4.4, "paper": 4.6}[selection] - 0.6 * (joint > 1)
         chosen = rng.choice(list(OPTIONS), rng.integers(4), replace=False)
         options = {str(name): pick(OPTIONS[str(name)]) for name in chosen}
-        scales = tuple(10.0 ** rng.uniform(-60, 60, 2)) if rng.random() < 0.15 else (1.0, 1.0)
+        scales = tuple(10.0 ** rng.uniform(-100, 100, 2)) if rng.random() < 0.15 else (1.0, 1.0)
         return cls(
             seed,
             int(np.exp(rng.uniform(np.log(2), most))),
@@ -120,7 +121,9 @@ class Problem:
         """Return inputs, outputs and weights."""
         rng = np.random.default_rng([self.seed, 1])
         z = rng.normal(size=(self.rows, len(self.inputs)))
-        X = np.column_stack([INPUTS[kind](rng, z[:, i]) for i, kind in enumerate(self.inputs)])
+        sources = [0 if kind == "collinear" else i for i, kind in enumerate(self.inputs)]
+        parts = zip(self.inputs, sources, strict=True)
+        X = np.column_stack([INPUTS[kind](rng, z[:, i]) for kind, i in parts])
         middle = z[:, 0] + 0.3 * z[:, -1]
         Y = np.column_stack([OUTPUTS[kind](rng, middle) for kind in self.outputs])
         x_scale, y_scale = self.scales
