@@ -47,7 +47,8 @@ def is_numeric(X: Any, place: int) -> bool:
 def table_like(X: Any, columns: Sequence[Any]) -> Any:
     """Return columns as a table of the kind of X: a frame with its column types, or an array."""
     if column_names(X) is None:
-        if all(is_numeric(X, i) for i in range(len(columns))):
+        numbers = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
+        if numbers or all(is_numeric(X, i) for i in range(len(columns))):
             return np.column_stack([np.asarray(values, dtype=float) for values in columns])
         made = np.empty((len(columns[0]), len(columns)), dtype=object)
         for i, values in enumerate(columns):

@@ -34,6 +34,7 @@ EVERY = np.inf  # a bandwidth that does not tell rows apart
 
 _NEAR = 20  # the near row whose distance is the unit of distances
 _LARGEST_SQUARE = 25.0  # of standardised residuals: outliers do not widen their neighbours
+_DIFFERENCES = 1 << 18  # of coordinates, held at a time
 _LEVEL = 0.05  # of a scale: locations that differ by less are in no order
 _PRIOR_ROWS = 4.0  # that say the noise does not vary
 _RESIDUAL_NODES, _RESIDUAL_REACH = 320, 8.0
@@ -150,8 +151,9 @@ class RowTable:
         self, coordinates: Array, location: Array, scale: Array, near: NDArray, alike: NDArray
     ) -> Likeness:
         distance = np.empty(near.shape)
-        for start in range(0, len(near), 256):  # never all differences at once
-            part = slice(start, start + 256)
+        step = max(1, _DIFFERENCES // max(1, near.shape[1] * coordinates.shape[1]))
+        for start in range(0, len(near), step):
+            part = slice(start, start + step)
             gaps = self.coordinates[near[part]] - coordinates[part, None]
             distance[part] = np.sqrt(np.einsum("qkf,qkf->qk", gaps, gaps))
         unit = distance[:, min(_NEAR, near.shape[1]) - 1, None]
