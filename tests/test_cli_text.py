@@ -63,6 +63,12 @@ def test_a_long_cell_is_just_a_long_cell(write, capsys):
     assert "to 50 rows" in told
 
 
+def test_a_long_number_is_refused_at_once_and_shown_in_part(write, capsys):
+    digits = 200_000 * "9"
+    data = write(text_of(table(y=[digits, *["1"] * (N - 1)])))
+    fail_here(capsys, [(fit(data), 1, ["has a text among its numbers: '999", "9…' in row 1"])])
+
+
 @pytest.mark.parametrize(
     ("text", "where"),
     [

@@ -22,6 +22,7 @@ MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "-NaN",
 MISSING_NUMBERS = (*MISSING, "None")
 _NO_NUMBER = {text.casefold() for text in MISSING_NUMBERS}  # a number is as missing as nAn
 
+_LONGEST_SHOWN = 60  # characters of a cell in a message
 _OTHER_NUMBER = re.compile(r"[+-]?\d+[.,]\d+")  # if it is none, then because of another style
 _MOST_CATEGORIES = 50  # beyond these, texts that hardly repeat are no categories
 
@@ -122,8 +123,8 @@ def numbers(values: pd.Series, place: Place, role: Role = Role.NUMBER) -> Array:
         raise _dates(name, value, where)
     if role is Role.TARGET:
         raise InvalidInputError(
-            f"--target {name}: the column holds texts, such as {value!r} in {where}, and a density "
-            f"is one of numbers: make a column of 0 and 1, 1 where {name} is {value!r} say, and "
+            f"--target {name}: the column holds texts, such as {_quoted(value)} in {where}, and a density "
+            f"is one of numbers: make a column of 0 and 1, 1 where {name} is {_quoted(value)} say, and "
             "give that as the target."
         )
     raise _not_a_number(name, value, where, place.style, role)
@@ -141,7 +142,7 @@ def moments(values: pd.Series, place: Place) -> Array:
         wrong = np.flatnonzero(values.isna() & texts.notna())
         if len(wrong):
             raise InvalidInputError(
-                f"column {str(values.name)!r} has {str(texts.iloc[wrong[0]])!r} in "
+                f"column {str(values.name)!r} has {_quoted(str(texts.iloc[wrong[0]]))} in "
                 f"{place.row(int(wrong[0]))}, which is neither a number nor a date such as "
                 "2024-01-31 or 2024-01-31 08:00."
             )
@@ -182,7 +183,7 @@ def _parsed(values: pd.Series, place: Place) -> tuple[Array, NDArray[np.bool_]]:
         row = int(np.argmax(infinite))
         raise InvalidInputError(
             f"column {name!r} has {counted(int(infinite.sum()), 'infinite value')}, the first "
-            f"{str(values.iloc[row])!r} in {place.row(row)}: correct them, or leave these rows out."
+            f"{_quoted(str(values.iloc[row]))} in {place.row(row)}: correct them, or leave these rows out."
         )
     return found, text
 
@@ -204,5 +205,10 @@ def _not_a_number(name: str, value: str, row: str, style: Style, role: Role) -> 
     elif role is Role.AUTO:
         what = "correct it, or name such columns in --categorical if their values are names"
     return InvalidInputError(
-        f"column {name!r} has a text among its numbers: {value!r} in {row}; {what}."
+        f"column {name!r} has a text among its numbers: {_quoted(value)} in {row}; {what}."
     )
+
+
+def _quoted(value: str) -> str:
+    """Return a cell as a message shows it: of a long one, how it begins."""
+    return repr(value if len(value) <= _LONGEST_SHOWN else value[:_LONGEST_SHOWN] + "…")

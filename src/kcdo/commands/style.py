@@ -15,7 +15,7 @@ from kcdo.commands.console import DIGITS
 from kcdo.commands.errors import UsageError
 
 _NAMED = {"tab": "\t", r"\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "point": "."}
-_WITH_EXPONENT = r"\s*[+-]?(\d+\.?\d*|\.\d+)[eE][+-]?\d+\s*"
+_WITH_EXPONENT = r"\s*[+-]?(\d+(\.\d*)?|\.\d+)[eE][+-]?\d+\s*"
 
 
 @dataclass(frozen=True)
