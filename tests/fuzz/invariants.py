@@ -43,6 +43,8 @@ class Case:
         unit = np.maximum(outputs.std(axis=0), 1e-9 * np.abs(outputs).max(axis=0))
         self.unit = np.where(unit > 0, unit, 1.0)  # outputs that are all 0 have none
         self.points = self.Y[self.rng.integers(len(self.Y), size=6)]
+        # chains of outputs tell means by draws; six standard errors are no chance
+        self.draws = 6.0 * float(np.max(self.dist.standard_error() / self.unit.max()))
 
     def given(self, queries: np.ndarray, model: Any = None) -> Any:
         """Return the distributions of some inputs."""
@@ -51,6 +53,8 @@ class Case:
     def answers(self, model: Any = None, queries: np.ndarray | None = None) -> list[np.ndarray]:
         """Return numbers that a model says of some inputs, in units of the outputs."""
         dist = self.given(self.queries if queries is None else queries, model)
+        if self.draws > 0:
+            return [dist.logpdf(self.points) + np.log(self.unit).sum()]
         found = [dist.mean() / (self.unit[0] if self.problem.flat else self.unit)]
         if not self.signed:
             found.append(dist.logpdf(self.points) + np.log(self.unit).sum())
@@ -239,6 +243,8 @@ def units_of_inputs(case: Case) -> None:
         "kcdo.Periodic(3.0, 1.0)",
     ):
         raise Skipped
+    if case.centres and case.problem.selection == "auto":  # rounding may choose other centres
+        raise Skipped
     frame = case.problem.as_frame(case.X * 4.0)
     other = case.problem.model().fit(frame, case.Y, case.weights)
     case.same(case.answers(other, case.queries * 4.0), 1e-6, "inputs times 4")
@@ -250,8 +256,9 @@ def units_of_outputs(case: Case) -> None:
         raise Skipped
     other = case.problem.model().fit(case.frame, case.Y * 8.0, case.weights)
     dist = case.given(case.queries, other)
-    near(dist.mean() / 8.0 / case.unit.max(), case.dist.mean() / case.unit.max(), 1e-6, "mean")
-    if not case.signed:
+    tolerance = 1e-6 + case.draws
+    near(dist.mean() / 8.0 / case.unit.max(), case.dist.mean() / case.unit.max(), tolerance, "mean")
+    if not case.signed and not case.draws:
         near(dist.cdf(case.points * 8.0), case.dist.cdf(case.points), 1e-6, "outputs times 8")
 
 
@@ -277,9 +284,8 @@ def uncertain_inputs_in_their_limit(case: Case) -> None:
         kcdo.SampleInput(case.queries[:, None]),
     ):
         dist = case.model.conditional(inputs)
-        near(
-            dist.mean() / case.unit.max(), case.dist.mean() / case.unit.max(), 1e-6, "certain input"
-        )
+        found, wanted = dist.mean() / case.unit.max(), case.dist.mean() / case.unit.max()
+        near(found, wanted, 1e-6 + case.draws, "certain input")
 
 
 @invariant
@@ -315,10 +321,10 @@ def streams_are_sums(case: Case) -> None:
 def marginals_of_joint_outputs(case: Case) -> None:
     if not case.problem.joint or case.signed:
         raise Skipped
-    mean = case.dist.mean()
+    mean, tolerance = case.dist.mean() / case.unit, 1e-3 + case.draws
     for i in range(len(case.problem.outputs)):
         line = case.dist.marginal(i)
-        near(line.mean().ravel() / case.unit[i], mean[:, i] / case.unit[i], 1e-3, "marginal mean")
+        near(line.mean().ravel() / case.unit[i], mean[:, i], tolerance, "marginal mean")
         middle = line.quantile(0.5)
         near(np.diagonal(line.cdf(middle.ravel())), np.full(len(middle), 0.5), 1e-6, "median")
 
