@@ -18,7 +18,7 @@ import kcdo
 from kcdo.estimators import conditional
 from tests.conftest import SHORT
 from tests.fuzz.invariants import INVARIANTS, Case, Skipped
-from tests.fuzz.problems import Problem
+from tests.fuzz.problems import SELECTIONS, Problem
 
 _ATTEMPTS = 60  # at a smaller problem
 REFUSED = (kcdo.InvalidInputError, kcdo.InvalidTypeError, kcdo.NotEnoughMemoryError)
@@ -133,6 +133,7 @@ def campaign(
     seeds: Sequence[int],
     *,
     minutes: float = float("inf"),
+    selections: Sequence[str] = SELECTIONS,
     shrink: bool = True,
     verbose: bool = False,
 ) -> Tally:
@@ -142,7 +143,10 @@ def campaign(
         for seed in seeds:
             if time.monotonic() > end:
                 break
-            checked = check(Problem.random(seed))
+            problem = Problem.random(seed)
+            if problem.selection not in selections:
+                continue
+            checked = check(problem)
             tally.problems += 1
             tally.checks.update(checked.names)
             if checked.refused:
@@ -160,10 +164,17 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--seed", type=int, default=0, help="of the first problem")
     parser.add_argument("--count", type=int, default=10**9)
+    parser.add_argument("--selections", nargs="+", default=SELECTIONS, help="of which problems")
     parser.add_argument("--no-shrink", action="store_true")
     options = parser.parse_args()
     seeds = range(options.seed, options.seed + options.count)
-    tally = campaign(seeds, minutes=options.minutes, shrink=not options.no_shrink, verbose=True)
+    tally = campaign(
+        seeds,
+        minutes=options.minutes,
+        selections=options.selections,
+        shrink=not options.no_shrink,
+        verbose=True,
+    )
     print(tally)
     return 1 if tally.failures else 0
 

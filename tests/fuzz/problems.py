@@ -47,6 +47,7 @@ WEIGHTS: dict[str, Callable[[np.random.Generator, int], np.ndarray | None]] = {
     "some zero": lambda rng, n: np.maximum(rng.integers(-1, 3, n), np.arange(n) < 2).astype(float),
     "unlike": lambda rng, n: 10.0 ** rng.uniform(-6, 3, n),
 }
+SELECTIONS = ("heuristic", "auto", "paper")
 # texts, so that they can be printed and pasted
 OPTIONS: dict[str, list[str]] = {
     "kernel_x": [
@@ -93,7 +94,7 @@ class Problem:
         columns = int(rng.choice([1, 2, 3, 5, 12, 60], p=[0.35, 0.25, 0.2, 0.1, 0.05, 0.05]))
         joint = int(rng.choice([1, 2, 3, 4], p=[0.8, 0.12, 0.04, 0.04]))
         kind = pick(OUTPUTS)
-        selection = pick(["heuristic", "auto", "paper"], [0.6, 0.3, 0.1])
+        selection = pick(SELECTIONS, [0.6, 0.3, 0.1])
         most = {"heuristic": 5.7, "auto": 4.4, "paper": 4.6}[selection] - 0.6 * (joint > 1)
         chosen = rng.choice(list(OPTIONS), rng.integers(4), replace=False)
         options = {str(name): pick(OPTIONS[str(name)]) for name in chosen}
