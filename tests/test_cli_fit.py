@@ -171,6 +171,7 @@ def test_bad_options_are_refused_in_one_line(frame, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("selection", ["heuristic", "auto"])
+@pytest.mark.usefixtures("short_searches")
 def test_texts_and_outputs_of_few_values_are_as_in_python(selection, frame, tmp_path, capsys):
     data, model = tmp_path / "data.csv", tmp_path / "model.kcdo"
     table = frame.assign(late=(frame["speed"] < 70) * 1.0, same=3.0)

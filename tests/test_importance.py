@@ -93,7 +93,7 @@ def test_frames_and_categories(make):
 
 
 @pytest.mark.parametrize("support", [None, (0.0, None)])
-def test_an_automatic_fit_reports_them_of_its_training_rows(support):
+def test_an_automatic_fit_reports_them_of_its_training_rows(support, short_searches):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.uniform(-1, 1, 40), "b": rng.uniform(-1, 1, 40)})
     y = np.exp(X["a"] + 0.2 * rng.standard_normal(40))

@@ -16,6 +16,7 @@ from kcdo.kernels import Automatic
 from kcdo.persistence import model_info
 from kcdo.transforms import Columns
 from tests import make_model_fixture
+from tests.fuzz.campaign import short_searches
 from tests.model_files import (
     assert_same_distributions,
     assert_same_fit,
@@ -71,7 +72,8 @@ def nearest_rows():
     Y = np.sin(9.0 * X[:, 0]) + 0.1 * rng.standard_normal(2100)
     kernel = kcdo.Matern(2.0).on([0]) * kcdo.Periodic(24.0, 9.0).on([1])
     solver = kcdo.Nystrom(20, choice="uniform")
-    return kcdo.ConditionalDensityOperator(kernel, solver=solver).fit(X, Y), X[:50], Y[:50]
+    with short_searches():
+        return kcdo.ConditionalDensityOperator(kernel, solver=solver).fit(X, Y), X[:50], Y[:50]
 
 
 def plain_alone():

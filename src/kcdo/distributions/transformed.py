@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,11 @@ class TransformedBatch(Batch):
         return self.inner.cdf_each(self.transform.forward(points))
 
     def moments(self) -> tuple[Array, Array]:
-        """Mean and covariance, by quadrature."""
+        """Mean and covariance, by quadrature, once: means are asked for first, spreads then."""
+        return self._moments
+
+    @cached_property
+    def _moments(self) -> tuple[Array, Array]:
         if self.dim == 1:
             parts = self._as_mixture()
             if parts is not None:  # a part has fewer pieces than all of them
