@@ -123,9 +123,9 @@ def numbers(values: pd.Series, place: Place, role: Role = Role.NUMBER) -> Array:
         raise _dates(name, value, where)
     if role is Role.TARGET:
         raise InvalidInputError(
-            f"--target {name}: the column holds texts, such as {_quoted(value)} in {where}, and a density "
-            f"is one of numbers: make a column of 0 and 1, 1 where {name} is {_quoted(value)} say, and "
-            "give that as the target."
+            f"--target {name}: the column holds texts, such as {_quoted(value)} in {where}, and a "
+            "density is one of numbers: make a column of 0 and 1, 1 where "
+            f"{name} is {_quoted(value)} say, and give that as the target."
         )
     raise _not_a_number(name, value, where, place.style, role)
 
@@ -183,7 +183,8 @@ def _parsed(values: pd.Series, place: Place) -> tuple[Array, NDArray[np.bool_]]:
         row = int(np.argmax(infinite))
         raise InvalidInputError(
             f"column {name!r} has {counted(int(infinite.sum()), 'infinite value')}, the first "
-            f"{_quoted(str(values.iloc[row]))} in {place.row(row)}: correct them, or leave these rows out."
+            f"{_quoted(str(values.iloc[row]))} in {place.row(row)}: correct them, or leave these "
+            "rows out."
         )
     return found, text
 
