@@ -48,7 +48,7 @@ def fit(folder, *more, given="flow,hour,weather"):
     return [*start, "--given", given, "--periodic", "hour:24", *more]
 
 
-def test_rows_kept_back_are_not_fitted_and_are_scored(folder, frame, tmp_path):
+def test_rows_kept_back_are_not_fitted_and_are_scored(folder, frame, tmp_path, capsys):
     out = tmp_path / "m.kcdo"
     text = succeed(*fit(folder, "--test", "0.2", "-o", out))
     for part in (
@@ -59,10 +59,10 @@ def test_rows_kept_back_are_not_fitted_and_are_scored(folder, frame, tmp_path):
         "(of 90%)",
     ):
         assert part in text
-    told = succeed("info", out)
+    told = succeed_here("info", out, capsys=capsys)
     assert "kept back 40 rows (20.0%): 20% at random, seed 0" in told
     assert f"fitted to 160 rows of {folder / 'data.csv'}" in told
-    facts = json.loads(succeed("info", out, "--json"))
+    facts = json.loads(succeed_here("info", out, "--json", capsys=capsys))
     assert facts["held_out"] == {"rows": 40, "fraction": 0.2, "split": "20% at random, seed 0"}
 
 
@@ -203,14 +203,15 @@ def test_targets_do_not_cross_their_support(folder, tmp_path, capsys):
     fail_here(capsys, [(fit(folder, *more, "-o", tmp_path / "n"), *rest) for more, *rest in bad])
 
 
-def test_queries_outside_the_data_are_answered_with_a_note(folder):
+def test_queries_outside_the_data_are_answered_with_a_note(folder, capsys):
     model = folder / "model.kcdo"
 
     def notes(at, *more):
-        result = run_kcdo("density", model, "--at", at, "--grid", 3, *more)
-        assert result.returncode == 0, result.stderr
-        assert result.stdout.startswith("speed,density\n")
-        return result.stderr
+        capsys.readouterr()
+        succeed_here("density", model, "--at", at, "--grid", 3, *more)
+        told = capsys.readouterr()
+        assert told.out.startswith("speed,density\n")
+        return told.err
 
     found = notes("flow=300,hour=30,weather=dry")
     assert found.startswith("Note: flow=300 is 200 ")

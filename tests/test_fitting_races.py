@@ -23,6 +23,7 @@ from kcdo.fitting.races import (
     share_beside,
     shortest_length,
 )
+from kcdo.fitting.search import GOOD_ENOUGH
 from kcdo.fitting.smoothing import exact_smoother, fixed_smoother
 from kcdo.kernels import FreeScales, Gaussian, Matern
 from kcdo.linalg import Tikhonov
@@ -119,7 +120,7 @@ def test_several_starts_are_no_worse_than_one(tuned):
     *_, search, _ = tuned
     rough = (Matern(smoothness=0.5), Matern((2.0, 20.0), smoothness=0.5))
     both = search(starts=((Gaussian(), Gaussian((2.0, 2.0))), rough))
-    assert both.loss < search().loss
+    assert both.loss < search().loss + GOOD_ENOUGH
     assert both.start.template in (Gaussian(), Matern(smoothness=0.5))
 
 

@@ -53,10 +53,15 @@ class AffineBatch(Batch):
             np.concatenate([b.scale for b in every]),
         )
 
-    def moment_points(self) -> tuple[Array, Array] | None:
+    @property
+    def has_moment_points(self) -> bool:
+        """Whether the inner distributions have some."""
+        return self.inner.has_moment_points
+
+    def moment_points(self) -> tuple[Array, Array]:
         """Points of the inner distributions, mapped."""
-        inner = self.inner.moment_points()
-        return None if inner is None else (self.shift + self.scale * inner[0], inner[1])
+        points, masses = self.inner.moment_points()
+        return self.shift + self.scale * points, masses
 
     def marginal(self, dims: Sequence[int]) -> "AffineBatch":
         """Return the distributions of some outputs."""

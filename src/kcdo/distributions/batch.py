@@ -100,13 +100,18 @@ class Batch(ABC):
         """For d = 1, values (A,) that have a probability of their own, and it (Q, A); or None."""
         return None
 
-    def moment_points(self) -> tuple[Array, Array] | None:
-        """For d = 1, points and masses (Q, K) that give means of nearly linear functions; or None.
+    @property
+    def has_moment_points(self) -> bool:
+        """Whether there are :meth:`moment_points`."""
+        return False
+
+    def moment_points(self) -> tuple[Array, Array]:
+        """For d = 1, points and masses (Q, K) that give means of nearly linear functions.
 
         The error for a function with second derivative g'' is of fourth order in the distance of
         the points where g'' is smooth.
         """
-        return None
+        raise NotImplementedError(f"{type(self).__name__} has no moment points")
 
     @abstractmethod
     def knots(self) -> Array:

@@ -152,6 +152,11 @@ class GroupedBatch(Batch):
         """E g(Y): the mean of those of the members."""
         return self._sums(self.weights[:, None] * self.inner.expect(g, cuts))
 
+    @property
+    def has_moment_points(self) -> bool:
+        """Whether the members have some."""
+        return self.inner.has_moment_points
+
     def sample(self, uniforms: Array) -> Array:
         """Draws: the first uniform chooses the member, and what is left of it goes on to it."""
         n_rows, n, k = uniforms.shape

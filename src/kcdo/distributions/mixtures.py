@@ -130,14 +130,10 @@ class MixtureBatch(Batch):
             cov += w[:, None, None] * (c + gap[:, :, None] * gap[:, None, :])
         return np.asarray(mean), cov
 
-    def moment_points(self) -> tuple[Array, Array] | None:
-        """Those of all parts, where every one has some."""
-        found = [part.moment_points() for part in self.parts]
-        there = [each for each in found if each is not None]
-        if len(there) < len(found):
-            return None
-        masses = [w[:, None] * m for w, (_, m) in zip(self.weights.T, there, strict=True)]
-        return np.hstack([points for points, _ in there]), np.hstack(masses)
+    @property
+    def has_moment_points(self) -> bool:
+        """Whether all parts have some."""
+        return all(part.has_moment_points for part in self.parts)
 
     def atoms(self) -> tuple[Array, Array] | None:
         """Those of all parts, which share their places, times the weights."""

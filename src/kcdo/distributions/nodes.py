@@ -106,10 +106,13 @@ class NodeBatch(Batch):
         points, shares = self.layout.quadrature()
         return np.broadcast_to(points, (len(self), *points.shape)), self.masses @ shares
 
-    def moment_points(self) -> tuple[Array, Array] | None:
-        """For d = 1 on a fine grid, two Gauss points in every cell: they are close enough."""
-        if self.dim > 1 or not self.layout.linear or self.layout.n_nodes < _MOMENT_NODES:
-            return None
+    @property
+    def has_moment_points(self) -> bool:
+        """Whether nodes are so many, on a grid of one output, that points are close enough."""
+        return self.dim == 1 and self.layout.linear and self.layout.n_nodes >= _MOMENT_NODES
+
+    def moment_points(self) -> tuple[Array, Array]:
+        """Two Gauss points in every cell."""
         points, shares = self.layout.quadrature()
         masses = np.asarray(self.masses @ shares)
         return np.broadcast_to(points[:, 0], masses.shape), masses

@@ -120,10 +120,13 @@ class StudentTail(Batch):
         points, masses = _cloud(self.dof, self.dim)
         return self._scaled(points), np.broadcast_to(masses, (len(self), len(masses)))
 
-    def moment_points(self) -> tuple[Array, Array] | None:
-        """For d = 1, Gauss points between places that reach far into the tails."""
-        if self.dim > 1:
-            return None
+    @property
+    def has_moment_points(self) -> bool:
+        """Whether there is one output."""
+        return self.dim == 1
+
+    def moment_points(self) -> tuple[Array, Array]:
+        """Gauss points between places that reach far into the tails."""
         points, masses = _standard_points(self.dof)
         return self._on_lines(points), np.broadcast_to(masses, (len(self), len(masses)))
 

@@ -32,10 +32,13 @@ class TransformedBatch(Batch):
         Q distributions of T(y).
     transform : Transform
         T; one for all outputs, or :class:`~kcdo.transforms.Columns`.
+    exact : bool
+        Whether moments are integrals, also where points of the inner distributions would do.
     """
 
     inner: Batch
     transform: Transform
+    exact: bool = False
 
     @property
     def dim(self) -> int:
@@ -140,16 +143,17 @@ class TransformedBatch(Batch):
         inner: Any = self.inner
         if isinstance(inner, TransformedBatch):
             inner = inner._as_mixture()
+        exact = self.exact or not self.inner.has_moment_points  # all of them, or none
         if isinstance(inner, GroupedBatch):
-            return replace(inner, inner=TransformedBatch(inner.inner, self.transform))
+            return replace(inner, inner=TransformedBatch(inner.inner, self.transform, exact))
         if isinstance(inner, MixtureBatch):
-            parts = [TransformedBatch(part, self.transform) for part in inner.parts]
+            parts = [TransformedBatch(part, self.transform, exact) for part in inner.parts]
             return MixtureBatch(parts, inner.weights)
         return None
 
     def _moments_at_points(self) -> tuple[Array, Array] | None:
         """Return mean and covariance by the points of the inner distributions, where these do."""
-        if not self.transform.nearly_linear or self.inner.moment_points() is None:
+        if self.exact or not self.transform.nearly_linear or not self.inner.has_moment_points:
             return None
 
         def of_block(batch: Any, _: slice) -> Array:
