@@ -102,7 +102,7 @@ class Batch(ABC):
 
     @property
     def has_moment_points(self) -> bool:
-        """Whether there are :meth:`moment_points`."""
+        """Whether points give moments: :meth:`moment_points`, of mixtures those of all parts."""
         return False
 
     def moment_points(self) -> tuple[Array, Array]:
