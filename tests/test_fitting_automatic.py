@@ -78,7 +78,7 @@ def test_what_few_rows_learn_foretells_the_others(solver):
 def test_a_plain_density_that_adds_nothing_is_not_refined(monkeypatch):
     problem = problem_of(120, effort=replace(MANY, last_rows=60, race_steps=6, factorisations=4))
     made = []
-    unfactored = Problem.unfactored
+    unfactored = Problem.unfactored_for_density
 
     class Counted:
         def __init__(self, rows):
@@ -89,7 +89,9 @@ def test_a_plain_density_that_adds_nothing_is_not_refined(monkeypatch):
             return self.rows.factor(alpha)
 
     monkeypatch.setattr(
-        Problem, "unfactored", lambda self, kernel, rows: Counted(unfactored(self, kernel, rows))
+        Problem,
+        "unfactored_for_density",
+        lambda self, kernel, rows: Counted(unfactored(self, kernel, rows)),
     )
     early = chosen_plain(problem, rival=np.full(30, 1e3))
     assert early.choice.dispensable

@@ -111,6 +111,19 @@ def test_a_useless_component_keeps_the_weight_of_one_row():
     assert found["location_scale"] == pytest.approx(1.0 / 63.0, rel=1e-3)
 
 
+def test_of_many_rows_a_useless_component_goes_unless_it_is_a_tail():
+    Y, held_out = forecasts(600)
+    held_out["location_scale"] = student_tail(Y + 50.0, np.full(Y.shape, 0.1))
+    held_out["residual_tail"] = student_tail(Y - 50.0, np.full(Y.shape, 0.1))
+    found = combined_weights(held_out, Y, np.ones(600), Combination())
+    assert found["location_scale"] == 0.0
+    assert 0.0 < found["residual_tail"] < 0.01
+    assert sum(found.values()) == pytest.approx(1.0)
+    without_tails = {name: held_out[name] for name in ("plain", "location_scale")}
+    found = combined_weights(without_tails, Y, np.ones(600), Combination())
+    assert found["location_scale"] > 0.0
+
+
 def test_weights_of_the_user_are_kept():
     Y, held_out = forecasts()
     held_out["location_scale"] = student_tail(Y + 0.5, np.full(Y.shape, 0.5))

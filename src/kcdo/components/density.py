@@ -264,6 +264,7 @@ class OperatorParameters:
     kernel: Kernel
     alpha: float
     output: Reconstruction
+    on_centres: bool = False  # whether centres are enough for it, beside other components
     names: ClassVar[tuple[str, ...]] = PLAIN
 
     def __post_init__(self) -> None:
@@ -285,6 +286,8 @@ class OperatorParameters:
 
     def operator(self, rows: Rows, settings: Settings) -> DensityOperator:
         """Return the operator of these rows."""
+        if self.on_centres:
+            settings = settings.on_centres()
         system = settings.unfactored(self.kernel, rows).factor(self.alpha)
         return DensityOperator.solved(system, self.output, rows.Y, settings.positivity)
 

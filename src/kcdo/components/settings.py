@@ -1,11 +1,11 @@
 """What every component of a model is fitted with, besides rows and its own parameters."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kcdo.distributions import Positivity
 from kcdo.kernels import Kernel
 from kcdo.rows import Rows
-from kcdo.systems import Exact, Factorable, NearestRows, Solver, unfactored
+from kcdo.systems import Exact, Factorable, NearestRows, Nystrom, Solver, unfactored
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ class Effort:
         Nodes beyond which fewer are used to find weights.
     exact_rows : int
         Rows up to which the location of smoothed rows is a regression on all of them.
+    exact_density_rows, density_centres : int
+        Rows beyond which densities of one output take so many centres, where the solver is open.
     fewest_gated : int
         Rows from which on weights may vary with x.
     alike_rows : int
@@ -81,7 +83,7 @@ class Effort:
     residual_factorisations: int = 2
     near_judgements: int = 6
     leaders: tuple[int, int] = (3, 2)
-    folds: int = 10
+    folds: int = 5
     many_folds: int = 20
     few_rows: int = 600
     spread_rows: int = 1000
@@ -90,6 +92,8 @@ class Effort:
     fine_nodes: dict[int, int] = field(default_factory=lambda: {1: 256, 2: 56, 3: 20})
     many_nodes: int = 2048
     exact_rows: int = 5000
+    exact_density_rows: int = 3000
+    density_centres: int = 1000
     fewest_gated: int = 100
     alike_rows: int = 200
     transform_rows: int = 300
@@ -118,6 +122,8 @@ class Settings:
         Seed of every subsample.
     effort : Effort
         How much work a fit may do.
+    solver_is_open : bool
+        Whether the user left the solver open, so that searches may take another one.
     """
 
     solver: Solver = field(default_factory=Exact)
@@ -125,6 +131,13 @@ class Settings:
     n_jobs: int | None = None
     seed: int = 0
     effort: Effort = field(default_factory=Effort)
+    solver_is_open: bool = False
+
+    def on_centres(self) -> "Settings":
+        """Return the settings of a density on centres, where the solver is open."""
+        if not self.solver_is_open:
+            return self
+        return replace(self, solver=Nystrom(self.effort.density_centres))
 
     def unfactored(self, kernel: Kernel, rows: Rows) -> Factorable:
         """Return the rows with an input kernel, as the solver takes them, to be factored."""

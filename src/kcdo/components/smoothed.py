@@ -12,7 +12,7 @@ all weights are positive, so that nothing has to be projected.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -479,15 +479,30 @@ class SmoothedRows:
         nodes = grid.axes[0]
         place = np.clip((values - nodes[0]) / grid.spacing[0], 0.0, len(nodes) - 1.0)
         total = np.zeros((len(likeness), len(nodes)))
-        for width in sorted({smoother.width for smoother, _ in chosen}):
-            counted = np.zeros_like(total)
-            for smoother, share in chosen:
-                if smoother.width == width:
-                    w = share * self.table.shares(likeness, smoother.bandwidths)
-                    places = likeness.places(smoother.bandwidths)
-                    counted += _counted(w, place[places], len(nodes))
+        for width, weighed in self._weighed(likeness, chosen).items():
+            counted = sum(_counted(w, place[places], len(nodes)) for places, w in weighed)
             total += counted @ _bumps(grid, width)
         return total, float(sum(share for _, share in chosen))
+
+    def _weighed(
+        self, likeness: Likeness, chosen: Sequence[tuple[Smoother, float]]
+    ) -> dict[float, list[tuple[NDArray[np.integer], Array]]]:
+        """Return rows with their weights, (Q, K) each, for every width of bumps.
+
+        Bandwidths that choose among the same rows are added up first: they are counted once.
+        """
+        found: dict[tuple[float, bool], Array] = {}
+        for bandwidths in dict.fromkeys(smoother.bandwidths for smoother, _ in chosen):
+            w = self.table.shares(likeness, bandwidths)
+            for smoother, share in chosen:
+                if smoother.bandwidths == bandwidths:
+                    key = smoother.width, bandwidths.distance == EVERY
+                    found[key] = found[key] + share * w if key in found else share * w
+        weighed: dict[float, list[tuple[NDArray[np.integer], Array]]] = {}
+        for (width, by_location), w in found.items():
+            places = likeness.alike if by_location else likeness.near
+            weighed.setdefault(width, []).append((places, w))
+        return weighed
 
     @cached_property
     def _residual_grid(self) -> Grid:
@@ -524,10 +539,15 @@ def _counted(weights: Array, places: Array, n_nodes: int) -> Array:
 
 def _bumps(grid: Grid, width: float) -> Array:
     """Return the probability that a normal bump about each node gives to each cell, (M, M)."""
-    nodes, half = grid.axes[0], 0.5 * grid.spacing[0]
-    edges = np.concatenate([nodes - half, nodes[-1:] + half])
+    return _bumps_by_spacing(len(grid.axes[0]), width / float(grid.spacing[0]))
+
+
+@lru_cache(maxsize=8)
+def _bumps_by_spacing(n_nodes: int, width: float) -> Array:
+    """Return the bumps about nodes of spacing 1."""
+    edges = np.arange(n_nodes + 1) - 0.5
     # linear counting and linear interpolation blur by a third of a squared spacing
-    sd = np.sqrt(max(width**2 - grid.spacing[0] ** 2 / 3.0, (0.3 * width) ** 2))
-    level = ndtr((edges - nodes[:, None]) / sd)
+    sd = np.sqrt(max(width**2 - 1.0 / 3.0, (0.3 * width) ** 2))
+    level = ndtr((edges - np.arange(n_nodes)[:, None]) / sd)
     masses = np.diff(level, axis=1)
     return masses / masses.sum(axis=1, keepdims=True)

@@ -643,7 +643,9 @@ class ConditionalDensityOperator(ConditionalEstimator):
             self.alpha_prime,
             self.filter,
             self.combination or Combination(),
-            Settings(solver, self.positivity, self.n_jobs, self._seed(), EFFORT),
+            Settings(
+                solver, self.positivity, self.n_jobs, self._seed(), EFFORT, self.solver == "auto"
+            ),
             Progress(self.verbose, SHARES),
             transforms=self.output_transform == "auto",
         )

@@ -41,6 +41,7 @@ class ChosenOperator:
     choice: DensityChoice
     operator: DensityOperator
     light_operator: DensityOperator
+    on_centres: bool = False
 
     @property
     def parameters(self) -> OperatorParameters:
@@ -53,7 +54,8 @@ class ChosenOperator:
         return self._parameters(self.light_operator.output)
 
     def _parameters(self, output: Reconstruction) -> OperatorParameters:
-        return OperatorParameters(self.choice.kernel, self.choice.alpha, output)
+        choice = self.choice
+        return OperatorParameters(choice.kernel, choice.alpha, output, self.on_centres)
 
 
 def choose_plain(
@@ -67,10 +69,12 @@ def choose_plain(
     refined.
     """
     rows, best = problem.rows, means[0]
+    if problem.densities_on_centres:  # their scales are learnt at the density of all rows
+        problem, means = _with_last_rows(problem, problem.effort.race_rows), means[:1]
     kernels = [(best.template, best.kernel)]
     if problem.few_per_column:  # scales that the regression has learnt, at a price
         kernels = [(best.kernel, best.kernel)]
-    elif len(FreeScales(best.template, rows.X.shape[-1])):
+    elif len(FreeScales(best.template, rows.X.shape[-1])) and not problem.densities_on_centres:
         kernels += [(choice.template, choice.kernel) for choice in means[1:]]
         middle = with_median_scales(best.template, problem.learning_rows().X)
         kernels.append((best.template, middle))
@@ -87,16 +91,22 @@ def choose_residual(
     problem: Problem, rows: Rows, kernels: list[tuple[Kernel, Kernel]], floor: Array
 ) -> ChosenOperator:
     """Choose the density of residuals, all of which are about 1, from templates and kernels."""
-    effort = replace(problem.effort, last_rows=problem.effort.rows)  # they vary slowly with x
-    settings = replace(problem.spec.settings, effort=effort)
-    spec = replace(problem.spec, settings=settings)
+    effort = problem.effort
+    # they vary slowly with x; in a learnt metric, smoothed rows know the rest
+    problem = _with_last_rows(problem, effort.race_rows if problem.metrics else effort.rows)
     open_spec = replace(
-        spec, kernel_y=None, reference=None, alpha=None, alpha_prime=None, filter=None
+        problem.spec, kernel_y=None, reference=None, alpha=None, alpha_prime=None, filter=None
     )
     outputs = OpenOutputs(open_spec, rows, floor)
     starts = [outputs.start(*pair, np.ones(rows.Y.shape[1])) for pair in kernels]
-    few = effort.residual_factorisations
-    return _chosen(replace(problem, spec=spec), outputs, starts, 1e-2, few)
+    return _chosen(problem, outputs, starts, 1e-2, effort.residual_factorisations)
+
+
+def _with_last_rows(problem: Problem, n: int) -> Problem:
+    """Return the problem with so many rows at most for the last search of scales."""
+    settings = problem.spec.settings
+    settings = replace(settings, effort=replace(settings.effort, last_rows=n))
+    return replace(problem, spec=replace(problem.spec, settings=settings))
 
 
 def choose_nearest(
@@ -172,8 +182,9 @@ def _chosen(
         few = effort.race_rows if choice.dispensable else effort.last_rows
         choice = replace(choice, alpha=choice.alpha * min(few / len(rows), 1.0))
     judges = ValidationRows(problem.judged_rows(effort.last_rows))
-    found = _judged_on_all(problem, problem.unfactored, outputs, choice, most, judges)
-    return _settled(problem, outputs, *found)
+    found = _judged_on_all(problem, problem.unfactored_for_density, outputs, choice, most, judges)
+    chosen = _settled(problem, outputs, *found)
+    return replace(chosen, on_centres=problem.densities_on_centres)
 
 
 def _settled(

@@ -47,6 +47,8 @@ _MOST_SCORED = 24  # columns up to which ranks come beside the columns
 _GOOD_ENOUGH = 1e-4  # gain of a step, in nats per row, that is not worth another one
 _COLUMN_PRICE = 2.0  # of log(1 + (middle / s)²) of each scale s, in nats for all judged rows
 _SHARED_PRICE = 1.0  # of one scale for all columns
+_CLEARLY_BEHIND = 0.02  # nats per row by which one scale for all columns is not worth a search
+_FIRST_NOISE = 0.1
 _SCALE_REACH = (-6.0, 7.0)  # of log scales, about where a column begins to count
 _UNUSED = 16.0  # log scale of a column that does not count
 _FOLDS = 5
@@ -127,6 +129,11 @@ class MetricSearch:
         filled = with_median_scales(self.template, self._inputs[:1000])
         return self.scales.log_scales_of(filled)
 
+    @property
+    def start(self) -> Array:
+        """Where a search begins: log scales and log noise."""
+        return np.append(self.middle, np.log(_FIRST_NOISE))
+
     @cached_property
     def _inputs(self) -> Array:
         return self.X[:, self.columns]
@@ -140,14 +147,15 @@ class MetricSearch:
         """Return the search on some rows."""
         return replace(self, X=self.X[rows], targets=self.targets[rows], weights=self.weights[rows])
 
+    def some_rows(self) -> "MetricSearch":
+        """Return the search on the rows on which families are compared."""
+        rows = sampled(len(self.X), self.settings.effort.rough_rows, self.settings.seed)
+        return self.take(rows)
+
     def rough(self) -> tuple[float, Array]:
         """Return loss and (log scales, log noise) of a few steps on some rows."""
-        effort, some = self.settings.effort, self
-        if self.exact:
-            rows = sampled(len(self.X), effort.rough_rows, self.settings.seed)
-            some = self.take(rows)
-        start = np.append(self.middle, np.log(0.1))
-        _, start = some.shared(some.objective(start, 0), start)
+        effort, some = self.settings.effort, self.some_rows() if self.exact else self
+        _, start = some.shared(some.objective(self.start, 0), self.start)
         _, theta = some.free(some.objective(start, 0), start, effort.metric_steps[0])
         objective = self.objective(theta, 1)  # as all rows see it
         loss, _ = self.free(objective, theta, 0)
@@ -208,7 +216,12 @@ class MetricSearch:
         bounds = [_SCALE_REACH, LOG_NOISE_RANGE]
         steps = self.settings.effort.metric_steps[0]
         pair, value = minimise(tied, np.array([0.0, start[-1]]), bounds, steps, _GOOD_ENOUGH)
-        return value + _SHARED_PRICE / self._count, np.append(start[:-1] + pair[0], pair[1])
+        return value + self.shared_price, np.append(start[:-1] + pair[0], pair[1])
+
+    @property
+    def shared_price(self) -> float:
+        """The price of one scale for all columns, in nats per row."""
+        return _SHARED_PRICE / self._count
 
     def free(self, objective: Objective, start: Array, steps: int) -> tuple[float, Array]:
         """Return what scales of their own reach, each column at its price."""
@@ -340,15 +353,27 @@ def _settled(search: MetricSearch, start: Array, *, thorough: bool) -> Metric:
     free = search.refined(start, thorough=thorough)
     if not search.exact:
         return _judged(search, *free)
-    begin = np.append(search.middle, np.log(0.1))
-    shared = search.shared(search.objective(begin, 1), begin)
     if n > max(effort.crossed_rows, effort.crossed_per_column * len(search.columns)):
+        shared = _shared_if_likely(search, free[0])
         best = int(shared[0] < free[0])
         return replace(_judged(search, *(free, shared)[best]), shared=bool(best))
+    begin = search.start
+    shared = search.shared(search.objective(begin, 1), begin)
     scores = [_cross_fitted(search, tied) for tied in (False, True)]
     best = int(np.argmin([score for score, _ in scores]))
     found = search.metric(*(free, shared)[best])
     return replace(found, loss=scores[best][0], inflation=scores[best][1], shared=bool(best))
+
+
+def _shared_if_likely(search: MetricSearch, free_loss: float) -> tuple[float, Array]:
+    """Return one scale for all columns, learnt on some rows; on all, where it is not far behind."""
+    some = search.some_rows()
+    _, theta = some.shared(some.objective(search.start, 1), search.start)
+    objective = search.objective(theta, 1)
+    loss = objective(theta)[0] + search.shared_price
+    if loss > free_loss + _CLEARLY_BEHIND:
+        return loss, theta
+    return search.shared(objective, theta)
 
 
 def _judged(search: MetricSearch, loss: float, theta: Array) -> Metric:
@@ -374,9 +399,8 @@ def _cross_fitted(search: MetricSearch, tied: bool) -> tuple[float, float]:
     for fold in range(min(_FOLDS, n)):
         train, test = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
         some = search.take(train)
-        start = np.append(search.middle, np.log(0.1))
-        objective = some.objective(start, 1)
-        _, theta = some.shared(objective, start)
+        objective = some.objective(search.start, 1)
+        _, theta = some.shared(objective, search.start)
         if not tied:
             _, theta = some.free(objective, theta, search.settings.effort.metric_steps[1])
         squares[test], logs[test] = _standard_errors(some, theta, search, test)
@@ -417,6 +441,8 @@ def last_word(metric: Metric, rows: Rows, settings: Settings) -> Metric:
     scales = FreeScales(metric.template, rows.X.shape[1])
     log_scales = scales.log_scales_of(metric.kernel)
     groups = Groups.of(rows.X, rows.weights)
+    judged = rows.sampled(effort.exact_judged, settings.seed + 1)
+    own, weights = targets[judged], rows.weights[judged]
     best: BestSoFar[tuple[float, float]] = BestSoFar()
 
     def judge(factor: float, log_noise: float) -> float:
@@ -424,10 +450,10 @@ def last_word(metric: Metric, rows: Rows, settings: Settings) -> Metric:
         system = ExactRows(kernel, groups, n_jobs=settings.n_jobs).factor(
             np.exp(log_noise) / rows.total
         )
-        kept = system.one_minus_leverage()[:, None]
-        errors = (targets - system.held_out(targets)) ** 2
-        variance = np.average(errors * kept, axis=0, weights=rows.weights)
-        leverage = np.average(np.log(kept[:, 0]), weights=rows.weights)
+        kept = system.one_minus_leverage(judged)[:, None]
+        errors = (own - system.held_out(targets, judged)) ** 2
+        variance = np.average(errors * kept, axis=0, weights=weights)
+        leverage = np.average(np.log(kept[:, 0]), weights=weights)
         loss = 0.5 * float(np.mean(np.log(variance)) - leverage)
         return best.offer(loss, (factor, log_noise))
 

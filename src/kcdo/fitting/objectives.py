@@ -12,7 +12,7 @@ from kcdo.fitting.filters import OutputFamily
 from kcdo.fitting.losses import Loss, Scoring
 from kcdo.fitting.smoothing import Smoother
 from kcdo.kernels import FreeScales
-from kcdo.linalg import NotPositiveDefiniteError, symmetric_inverse
+from kcdo.linalg import NotPositiveDefiniteError, symmetric_inverse, weighted_square
 from kcdo.parallel import ordered_map
 from kcdo.systems import Groups
 
@@ -249,7 +249,7 @@ class RegressionLoss(MarginalLikelihood):
         p_slope = -np.sum(e_slope * errors, axis=1, keepdims=True) / diagonal
         p_slope -= v_slope / diagonal**2
         left = inverse @ (e_slope / diagonal)
-        slope = (inverse * -p_slope[:, 0]) @ inverse
+        slope = weighted_square(inverse, -p_slope[:, 0])
         slope -= 0.5 * (left @ solved.T + solved @ left.T)
         return value, slope, float(np.sum(v_slope * own))
 

@@ -127,9 +127,22 @@ class Problem:
         """Whether the ridge systems know every input, not some centres alone."""
         return self.spec.settings.solver.every_input
 
+    @property
+    def densities_on_centres(self) -> bool:
+        """Whether densities take centres: smoothed rows know the others, in a learnt metric."""
+        many = len(self.rows) > self.effort.exact_density_rows
+        return bool(self.metrics) and many and self.spec.settings.solver_is_open
+
     def unfactored(self, kernel: Kernel, rows: Rows) -> Factorable:
         """Return rows with an input kernel, to be factored for any α."""
         return self.spec.settings.unfactored(kernel, rows)
+
+    def unfactored_for_density(self, kernel: Kernel, rows: Rows) -> Factorable:
+        """Return rows of a density with an input kernel, to be factored for any α."""
+        settings = self.spec.settings
+        if self.densities_on_centres:
+            settings = settings.on_centres()
+        return settings.unfactored(kernel, rows)
 
     def may_have_nugget(self, rows: Rows) -> bool:
         """Whether inputs come back, so that a kernel may know them from themselves.

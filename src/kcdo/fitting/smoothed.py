@@ -25,7 +25,7 @@ _SPREADS = tuple(
 )
 _SPREAD_GAIN = 2.0  # nats, of all judged rows, that varying noise must gain
 _WIDTHS = {"residual": (0.12, 0.3), "output": (0.04, 0.12)}
-_LEAST_SHARE = 2e-3  # of a smoother that is kept
+_LEAST_SHARE = 0.02  # of a smoother that is kept: each costs time at every query
 _EM_STEPS = 200
 
 
@@ -63,9 +63,9 @@ def choose_smoothers(component: SmoothedRows, settings: Settings) -> SmoothedRow
     smoothers = every_smoother()
     densities = component.smoother_densities(smoothers, judged)
     shares = mixing_shares(densities, table.weights[judged])
-    kept = [i for i in range(len(smoothers)) if shares[i] >= _LEAST_SHARE]
-    chosen = tuple(smoothers[i] for i in kept)
-    return component.with_smoothers(chosen, shares[kept] / shares[kept].sum())
+    kept = np.flatnonzero(shares >= min(_LEAST_SHARE, shares.max()))
+    shares = mixing_shares(densities[:, kept], table.weights[judged])
+    return component.with_smoothers([smoothers[i] for i in kept], shares)
 
 
 def _choose_spread(component: SmoothedRows, judged: NDArray[np.integer]) -> Bandwidths | None:

@@ -17,6 +17,7 @@ _GATE_NEIGHBOURS, _GATE_PRIORS = (15, 40), (5.0, 20.0, 80.0)
 _GATE_CERTAINTY = 2.0  # standard errors that weights which vary with x must gain
 _LEAST_GATE_GAIN = 0.003  # nats per row
 _STEPS = 500
+_LEAST_WEIGHT = 0.01  # of a component that is kept
 
 
 def combined_weights(
@@ -27,7 +28,7 @@ def combined_weights(
     What is made small is -mean log p + log(mean CRPS), the CRPS for one output only: both change
     by a constant when the unit does. Every open component is given one row of its own beside the
     data: a weight of exactly 0 would leave an output that only this component foresees without a
-    density.
+    density. Where rows are many, so that one is next to nothing, tails alone are left for that.
     """
     names = list(held_out)
     fixed = {name: combination.fixed[name] for name in names if name in combination.fixed}
@@ -43,7 +44,22 @@ def combined_weights(
     n = float(row_weights.sum())
     left, k = 1.0 - given.sum(), int(free.sum())
     weights[free] = left * (weights[free] / left * n + 1.0) / (n + k) if left > 0 else 0.0
+    weights = _without_the_least(names, weights, free)
     return dict(zip(names, weights.tolist(), strict=True))
+
+
+def _without_the_least(names: list[str], weights: Array, free: NDArray[np.bool_]) -> Array:
+    """Return weights without those of open components that hardly count, which cost time.
+
+    Tails stay: only they foresee what is far from all rows, and nothing goes without one.
+    """
+    tails = np.char.endswith(names, "tail")
+    least = free & ~tails & (weights < _LEAST_WEIGHT)
+    if not np.any(weights[tails] > 0):
+        return weights
+    kept = np.where(least, 0.0, weights)
+    kept[free] *= weights[free].sum() / kept[free].sum()
+    return kept
 
 
 def choose_gate(
