@@ -19,6 +19,7 @@ from kcdo.components import (
 from kcdo.fitting.densities import ChosenOperator, choose_residual
 from kcdo.fitting.means import log_noise_bounds, search_mean
 from kcdo.fitting.metric import Metric
+from kcdo.fitting.objectives import normal_loss
 from kcdo.fitting.problem import ChosenComponent, Problem
 from kcdo.fitting.search import BestSoFar, search_alpha, search_nugget
 from kcdo.kernels import FreeScales, Kernel, with_median_scales
@@ -84,22 +85,17 @@ def _location_parameters(problem: Problem, best: Metric) -> tuple[LocationParame
     few_inputs = problem.every_input and len(Groups.of(rows.X).points) <= effort.spread_rows
     judged = np.arange(len(rows)) if few_inputs else problem.judged_rows(effort.rows)
     unfactored = lru_cache(maxsize=1)(lambda kernel: problem.unfactored(kernel, rows))
-    weights, centred = rows.weights[judged], rows.centred()
+    centred = rows.centred()
     lowest: BestSoFar[tuple[Kernel, float, System]] = BestSoFar()
 
     def judge(kernel: Kernel, noise: float) -> float:
-        """Return the held-out Gaussian log score, each output's variance at its best."""
         system = unfactored(kernel).factor(noise / rows.total)
-        kept = system.one_minus_leverage(judged)[:, None]
-        errors = (centred[judged] - system.held_out(centred, judged)) ** 2
-        variance = np.average(errors * kept, axis=0, weights=weights)
-        loss = float(np.sum(np.log(variance) - np.average(np.log(kept), axis=0, weights=weights)))
-        return lowest.offer(loss, (kernel, noise, system))
+        return lowest.offer(normal_loss(system, centred, judged), (kernel, noise, system))
 
     if len(rows) > effort.rows:  # what few rows do not resolve looks like noise to them
         bounds = log_noise_bounds(problem.least_noise)
         judge_noise = partial(judge, best.kernel)
-        search_alpha(judge_noise, best.noise, effort.factorisations, bounds=bounds, upwards=False)
+        search_alpha(judge_noise, best.noise, effort.factorisations, bounds=bounds)
     else:
         judge(best.kernel, best.noise)
     if few_inputs and problem.may_have_nugget(rows):  # the spread must know the same inputs

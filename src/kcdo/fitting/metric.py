@@ -19,7 +19,7 @@ from kcdo.arrays import Array
 from kcdo.components import Settings
 from kcdo.fitting.families import families
 from kcdo.fitting.local import LOG_NOISE_RANGE, LocalLoss, Neighbourhoods
-from kcdo.fitting.objectives import RegressionLoss
+from kcdo.fitting.objectives import RegressionLoss, normal_loss
 from kcdo.fitting.search import BestSoFar, Objective, minimise
 from kcdo.kernels import (
     FeatureMap,
@@ -442,7 +442,6 @@ def last_word(metric: Metric, rows: Rows, settings: Settings) -> Metric:
     log_scales = scales.log_scales_of(metric.kernel)
     groups = Groups.of(rows.X, rows.weights)
     judged = rows.sampled(effort.exact_judged, settings.seed + 1)
-    own, weights = targets[judged], rows.weights[judged]
     best: BestSoFar[tuple[float, float]] = BestSoFar()
 
     def judge(factor: float, log_noise: float) -> float:
@@ -450,12 +449,7 @@ def last_word(metric: Metric, rows: Rows, settings: Settings) -> Metric:
         system = ExactRows(kernel, groups, n_jobs=settings.n_jobs).factor(
             np.exp(log_noise) / rows.total
         )
-        kept = system.one_minus_leverage(judged)[:, None]
-        errors = (own - system.held_out(targets, judged)) ** 2
-        variance = np.average(errors * kept, axis=0, weights=weights)
-        leverage = np.average(np.log(kept[:, 0]), weights=weights)
-        loss = 0.5 * float(np.mean(np.log(variance)) - leverage)
-        return best.offer(loss, (factor, log_noise))
+        return best.offer(normal_loss(system, targets, judged), (factor, log_noise))
 
     judge(0.0, np.log(metric.noise))
     for axis, step in ((1, 1.0), (0, 0.5), (1, 0.5)):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.distributions import positive_density
@@ -14,7 +15,7 @@ from kcdo.fitting.smoothing import Smoother
 from kcdo.kernels import FreeScales
 from kcdo.linalg import NotPositiveDefiniteError, symmetric_inverse, weighted_square
 from kcdo.parallel import ordered_map
-from kcdo.systems import Groups
+from kcdo.systems import Groups, System
 
 _CACHED_VALUES = 200_000
 _LEAST_AMPLITUDE = 1e-300
@@ -266,3 +267,17 @@ class RegressionLoss(MarginalLikelihood):
             0.5 * np.sum(squares / amplitude, axis=1, keepdims=True) / (variance**2 * total * d)
         )
         return float(value), e_slope, v_slope
+
+
+def normal_loss(system: System, targets: Array, rows: NDArray[np.integer]) -> float:
+    """Return the held-out normal log score of some rows, in nats per row and output.
+
+    Up to a constant, with the variance of each column of the centred targets (N, d) at its best:
+    held-out errors have the variance noise / (1 - leverage).
+    """
+    weights = system.row_weights[rows]
+    kept = system.one_minus_leverage(rows)
+    errors = targets[rows] - system.held_out(targets, rows, kept)
+    variance = np.average(errors**2 * kept[:, None], axis=0, weights=weights)
+    leverage = float(np.average(np.log(kept), weights=weights))
+    return 0.5 * (float(np.mean(np.log(np.maximum(variance, 1e-300)))) - leverage)

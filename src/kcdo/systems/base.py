@@ -142,8 +142,13 @@ class System(Centres, ABC):
         """Return 1 - leverage of each row, or of some: residual over held-out residual."""
 
     @abstractmethod
-    def held_out(self, B: Array, rows: RowNumbers | None = None) -> Array:
-        """Return the leave-one-out predictions of targets B (N, k), of all rows or of some."""
+    def held_out(
+        self, B: Array, rows: RowNumbers | None = None, kept: Array | None = None
+    ) -> Array:
+        """Return the leave-one-out predictions of targets B (N, k), of all rows or of some.
+
+        ``kept`` is their :meth:`one_minus_leverage`, where it is known already.
+        """
 
     @abstractmethod
     def describe(self) -> SolverFacts:

@@ -168,13 +168,16 @@ class ExactSystem(System):
         grouped = self.factor.solve(section.T).T
         return grouped[:, self.groups.member_of] * self.groups.share
 
-    def held_out(self, B: Array, rows: RowNumbers | None = None) -> Array:
+    def held_out(
+        self, B: Array, rows: RowNumbers | None = None, kept: Array | None = None
+    ) -> Array:
         """Return the leave-one-out predictions of B, (N, k) or of some rows, in closed form."""
+        kept = self.one_minus_leverage(rows) if kept is None else kept
         means = self.groups.means(B)
         solved = self.factor.solve(means)
         residual = leave_one_out.residuals(self.groups, self.ridge, B, means, solved, rows)
         own = B if rows is None else B[rows]
-        return own - residual / self.one_minus_leverage(rows)[:, None]
+        return own - residual / kept[:, None]
 
     def one_minus_leverage(self, rows: RowNumbers | None = None) -> Array:
         """Return 1 - leverage of each row, or of some: residual over held-out residual."""

@@ -203,7 +203,9 @@ class NearestSystem(System):
         """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows."""
         return self._left_out(rows)[0]
 
-    def held_out(self, B: Array, rows: RowNumbers | None = None) -> Array:
+    def held_out(
+        self, B: Array, rows: RowNumbers | None = None, kept: Array | None = None
+    ) -> Array:
         """Return the predictions of rows from those nearest to them, without themselves."""
         return self.held_out_weights(np.arange(len(B)) if rows is None else rows) @ B
 

@@ -291,9 +291,11 @@ class NystromSystem(System):
         """Return 1 - leverage of each row, or of some."""
         return self._all_kept.copy() if rows is None else self._kept(rows)
 
-    def held_out(self, B: Array, rows: RowNumbers | None = None) -> Array:
+    def held_out(
+        self, B: Array, rows: RowNumbers | None = None, kept: Array | None = None
+    ) -> Array:
         """Return the leave-one-out predictions of B, (N, k) or of some rows."""
-        kept = self.one_minus_leverage(rows)
+        kept = self.one_minus_leverage(rows) if kept is None else kept
         rows = np.arange(len(self._rows)) if rows is None else rows
         coefficients = self.coefficients(B)
         fitted = np.empty((len(rows), B.shape[1]))
