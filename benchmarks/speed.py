@@ -358,6 +358,52 @@ def peers(quick: bool) -> list[Row]:
     return rows
 
 
+def default(quick: bool) -> list[Row]:
+    """The default fit, which chooses everything, against that of NGBoost, and its growth."""
+    rows = []
+    for n in (200,) if quick else (1000, 10_000):
+        X, Y = regression(n)
+
+        def ours(X: np.ndarray = X, Y: np.ndarray = Y) -> None:
+            kcdo.ConditionalDensityOperator().fit(X, Y)
+
+        try:
+            from ngboost import NGBRegressor
+        except ImportError as error:
+            print(f"left out: NGBoost ({error})", file=sys.stderr)
+            break
+
+        def theirs(X: np.ndarray = X, Y: np.ndarray = Y) -> None:
+            NGBRegressor(verbose=False).fit(X, Y)
+
+        own, other = alternate(ours, theirs, times=1)
+        case = f"default fit, N = {n:,}, p = 8"
+        rows.append(ratio(case, own, other, "fit of NGBoost, defaults", "≤ 1 ×"))
+    sizes = [200, 600] if quick else [10_000, 100_000, 1_000_000]
+    script = (
+        "from benchmarks.speed import *; import resource\n"
+        "X, Y = regression({n}); started = time.perf_counter()\n"
+        "kcdo.ConditionalDensityOperator().fit(X, Y)\n"
+        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
+        "print(time.perf_counter() - started, peak)"
+    )
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", script.format(n=n)], capture_output=True, text=True, check=True
+        ).stdout.split()[-2:]
+        for n in sizes
+    ]
+    times, peaks = np.array(found, dtype=float).T
+    slope = np.polyfit(np.log(sizes), np.log(times), 1)[0]
+    case = "default fit, growth, N = " + ", ".join(f"{n:,}" for n in sizes)
+    told = ", ".join(f"{t:.3g} s" for t in times)
+    rows.append(Row(case, "slope in log-log", told, "", f"{slope:.2f}", "≤ 1"))
+    peak = max(peaks) / 2**30
+    told = f"{peak:.1f} GiB"
+    rows.append(Row("same, peak memory", "8 GiB", told, "", f"{peak / 8:.2f} ×", "≤ 1 ×"))
+    return rows
+
+
 def gaussian_process(X, Y, Xq, Yq):
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, WhiteKernel
@@ -421,6 +467,7 @@ CASES = {
     "nystrom": nystrom,
     "summary": summary,
     "peers": peers,
+    "default": default,
 }
 
 
