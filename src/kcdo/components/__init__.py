@@ -18,6 +18,7 @@ from kcdo.components.density import (
     Training,
 )
 from kcdo.components.gate import Gate
+from kcdo.components.linear import LinearParameters, LinearRegression, LinearSystem
 from kcdo.components.location_scale import (
     LocationParameters,
     LocationScale,
@@ -71,6 +72,9 @@ __all__ = [
     "DensityOperator",
     "Effort",
     "Gate",
+    "LinearParameters",
+    "LinearRegression",
+    "LinearSystem",
     "Location",
     "LocationParameters",
     "LocationScale",

@@ -51,6 +51,9 @@ class Combination:
         Rows that are like the query, by a learnt metric and by their predictions, smoothed with
         many bandwidths; for one output. None, with a plain or location-scale weight that is
         given: 0.
+    linear : float, optional
+        A linear regression with normal noise, for one output and inputs without a kernel of the
+        user. None, with a plain or location-scale weight that is given: 0.
 
     Examples
     --------
@@ -65,6 +68,7 @@ class Combination:
     nearest: float | None = None
     normal: float | None = None
     smoothed: float | None = None
+    linear: float | None = None
 
     def __post_init__(self) -> None:
         values = list(self.fixed.values())
@@ -95,6 +99,7 @@ _COMPANIONS = {
     "nearest": ("plain",),
     "normal": ("location_scale",),
     "smoothed": ("plain", "location_scale"),
+    "linear": ("plain", "location_scale"),
 }
 NAMES = tuple(f.name for f in fields(Combination))
 

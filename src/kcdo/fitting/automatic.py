@@ -25,6 +25,7 @@ from kcdo.distributions import Batch, MixtureBatch, join
 from kcdo.errors import InvalidInputError
 from kcdo.fitting.densities import choose_nearest, choose_plain, plain_component
 from kcdo.fitting.folds import fit_by_folds
+from kcdo.fitting.linear import choose_linear
 from kcdo.fitting.location import choose_location_scale, rival_densities
 from kcdo.fitting.means import mean_choices, residual_sds
 from kcdo.fitting.metric import Metric
@@ -98,6 +99,8 @@ def _fit_mixture(problem: Problem) -> InnerFit:
     if problem.metrics and wants("smoothed") and _in_time(problem, "smoothed rows"):
         with stage("smoothed rows"):
             chosen.append(choose_smoothed(rows, problem.metrics[0], settings))
+    if problem.line is not None and wants("linear"):
+        chosen.append(choose_linear(rows, problem.line))
     chosen += _marginal_tail(problem, located)
     with stage("weights"):
         judged = problem.judged_rows(effort.weighed_rows)

@@ -65,6 +65,8 @@ class Problem:
         Whether kernels may know inputs that come back from themselves.
     metrics : tuple of Metric
         Kernels and noises of the conditional mean, where they have been learnt; the best first.
+    line : array of int, optional
+        Columns that a linear regression sees; None: there is none.
     """
 
     spec: ModelSpec
@@ -73,6 +75,7 @@ class Problem:
     warped_kernel: Kernel
     allows_nugget: bool = True
     metrics: tuple[Metric, ...] = ()
+    line: NDArray[np.integer] | None = None
 
     @classmethod
     def of(cls, spec: ModelSpec, rows: Rows, *, allows_nugget: bool = True) -> "Problem":

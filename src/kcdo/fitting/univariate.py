@@ -46,6 +46,7 @@ from kcdo.rows import Rows, sampled
 from kcdo.transforms import Tabulated, normal_scores, standardised
 
 _TRANSFORM_GAIN = 0.005  # nats per row that normal scores must gain over no transform
+_SURE_GAIN = 6.0  # and nats of all rows: the map has seen the outputs that judge it
 _LEAST_SHARE = 2e-3
 _EXACT = 0.3  # median error, in gaps of rounding; that of the rounding itself is 0.25
 _MOST_VALUES = 200
@@ -76,7 +77,7 @@ def fit_univariate(
     continuous = mapped
     if atoms is not None:
         continuous = mapped.take(continuous_rows(atoms, atoms.labels(y))).of_effective_weight()
-    mixture, chosen, loss = fit_mixture(_inner_problem(problem, continuous, metrics))
+    mixture, chosen, loss = fit_mixture(_inner_problem(problem, continuous, metrics, features))
     shares: AtomShares | None = None
     parameters: AtomParameters | None = None
     if atoms is not None:
@@ -110,8 +111,13 @@ def _below_rounding(
     return float(np.median(errors)) < _EXACT * gap
 
 
-def _inner_problem(problem: Problem, mapped: Rows, metrics: list[Metric]) -> Problem:
-    """Return the fit of a mixture to mapped rows, whose metrics are learnt already."""
+def _inner_problem(
+    problem: Problem, mapped: Rows, metrics: list[Metric], features: FeatureMap
+) -> Problem:
+    """Return the fit of a mixture to mapped rows, whose metrics are learnt already.
+
+    A kernel of the user sees the inputs as they are, and may know better than a line.
+    """
     spec = problem.spec
     if spec.kernel_x.family_open:
         spec = replace(spec, kernel_x=metrics[0].template)
@@ -122,6 +128,7 @@ def _inner_problem(problem: Problem, mapped: Rows, metrics: list[Metric]) -> Pro
         floor=np.zeros(1),
         warped_kernel=spec.kernel_x,
         metrics=tuple(metrics),
+        line=features.without_ranks if features.features else None,
     )
 
 
@@ -149,7 +156,7 @@ def choose_transform(
         for transform, metric in ((straight, metrics[0]), (scores, others[0]))
     ]
     chosen = straight
-    if losses[1] < losses[0] - _TRANSFORM_GAIN:
+    if losses[1] < losses[0] - _TRANSFORM_GAIN - _SURE_GAIN / rows.total:
         others += [same_metric(each, mapped, settings) for each in metrics[1:]]
         chosen, metrics = scores, others
     if not deadline.allows("the last word on the noise"):

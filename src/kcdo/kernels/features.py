@@ -83,6 +83,11 @@ class FeatureMap:
         ranks = [[], list(places["rank"].values())] if places["rank"] else [[]]
         return [np.array([*base.values(), *more]) for base in bases for more in ranks]
 
+    @property
+    def without_ranks(self) -> NDArray[np.integer]:
+        """Places of the features that are no ranks: each column at least once."""
+        return np.array([k for k, feature in enumerate(self.features) if feature.kind != "rank"])
+
     def take(self, places: NDArray[np.integer]) -> "FeatureMap":
         """Return the map to some of the features."""
         return FeatureMap(tuple(self.features[k] for k in places), self.n_inputs)

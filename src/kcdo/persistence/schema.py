@@ -122,6 +122,20 @@ register(
 for _name in ("Chain", "ChainModel"):
     register(_name, getattr(components, _name))
 register("MarginalTail", components.MarginalTail)
+register(
+    "LinearRegression",
+    components.LinearRegression,
+    fields={
+        "parameters": components.LinearParameters,
+        "mean": Array,
+        "level": float,
+        "slopes": Array,
+        "right": Array,
+        "powers": Array,
+        "squares": float,
+        "total": float,
+    },
+)
 register("Mixture", components.Mixture)
 for _name in [
     "Bandwidths",
@@ -145,7 +159,7 @@ register("LocationScaleParameters", components.LocationScaleParameters)
 register("MarginalTailParameters", components.MarginalTailParameters)
 register("ModelParameters", components.ModelParameters)
 for _name in (
-    *("SmoothedParameters", "AtomParameters", "UnivariateParameters"),
+    *("LinearParameters", "SmoothedParameters", "AtomParameters", "UnivariateParameters"),
     *("ChainParameters", "ChainModelParameters"),
 ):
     register(_name, getattr(components, _name))
