@@ -7,6 +7,7 @@ column per output.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from kcdo.arrays import Array
 from kcdo.consistency import need
 from kcdo.errors import InvalidInputError
 from kcdo.near_bounds import Hair
+from kcdo.splines import MonotoneSpline
 
 
 class Transform(ABC):
@@ -46,7 +48,10 @@ class Transform(ABC):
         """Whether each entry lies strictly within the bounds."""
 
     def kinks(self) -> Array:
-        """Return the values of T, (K,), at which its slope changes suddenly: of one column."""
+        """Return the values of T, (K,), between which it is smooth: its slope is continuous there.
+
+        Integrals are cut there. Of one column.
+        """
         return np.empty(0)
 
     def off_bounds(self, y: Array) -> Array:
@@ -418,7 +423,12 @@ def _bounds(support: Support, d: int) -> list[Bounds]:
 
 @dataclass(frozen=True, eq=False)
 class Tabulated(Transform):
-    """A map given by knots, linear between them and beyond the outermost.
+    """A map given by knots: once continuously differentiable, straight beyond the outermost.
+
+    Between knots it is a monotone rational quadratic spline (Gregory and Delbourgo, 1982), which
+    has an inverse and a derivative in closed form. Its slope at a knot is a geometric mean of
+    those of the chords beside it, so that it never leaves the range of theirs by much. Two knots
+    make a straight line.
 
     Parameters
     ----------
@@ -428,8 +438,10 @@ class Tabulated(Transform):
     Examples
     --------
     >>> table = Tabulated(np.array([0.0, 1.0, 3.0]), np.array([0.0, 2.0, 3.0]))
-    >>> table.forward(np.array([-1.0, 0.5, 5.0])), table.inverse(np.array([-2.0, 1.0, 4.0]))
-    (array([-2.,  1.,  4.]), array([-1. ,  0.5,  5. ]))
+    >>> table.forward(np.array([-1.0, 0.5, 5.0])).round(3)
+    array([-3.175,  1.115,  3.397])
+    >>> table.inverse(table.forward(np.array([-1.0, 0.5, 5.0])))
+    array([-1. ,  0.5,  5. ])
     """
 
     places: Array
@@ -444,47 +456,45 @@ class Tabulated(Transform):
 
     def forward(self, y: Array) -> Array:
         """Return T(y)."""
-        return _piecewise_linear(y, self.places, self.values)
+        return self._spline.forward(y)
 
     def inverse(self, t: Array) -> Array:
         """Return T⁻¹(t)."""
-        return _piecewise_linear(t, self.values, self.places)
+        return self._spline.inverse(t)
 
     def log_derivative(self, y: Array) -> Array:
-        """Return the logarithm of the slope of the piece that y is in."""
-        slopes = np.diff(self.values) / np.diff(self.places)
-        return np.log(slopes)[_pieces(y, self.places)]
+        """Return the logarithm of T'(y)."""
+        return self._spline.log_derivative(y)
 
     def log_slope(self, t: Array) -> Array:
-        """Return the logarithm of the slope of the piece that t is in."""
-        slopes = np.diff(self.values) / np.diff(self.places)
-        return np.log(slopes)[_pieces(t, self.values)]
+        """Return the logarithm of T'(y) at y = T⁻¹(t)."""
+        return self._spline.log_slope(t)
+
+    @cached_property
+    def _spline(self) -> MonotoneSpline:
+        return MonotoneSpline(self.places, self.values)
 
     nearly_linear = True
 
+    @property
+    def is_straight(self) -> bool:
+        """Whether the map is one straight line."""
+        return len(self.places) == 2
+
     def kinks(self) -> Array:
-        """Return the values at the inner knots."""
-        return self.values[1:-1]
+        """Return the values at the knots, where the second derivative jumps."""
+        return self.values[:0] if self.is_straight else self.values
 
     def inside(self, y: Array) -> NDArray[np.bool_]:
         """Return True for every number that is finite."""
         return np.isfinite(y)
 
 
-def _pieces(x: Array, knots: Array) -> NDArray[np.integer]:
-    return np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
-
-
-def _piecewise_linear(x: Array, knots: Array, values: Array) -> Array:
-    i = _pieces(x, knots)
-    slopes = np.diff(values) / np.diff(knots)
-    return values[i] + (x - knots[i]) * slopes[i]
-
-
-_TABLE_KNOTS = 400
+_LOOKS = 400  # places at which a distribution function is smoothed
+_KNOT_STEP = 0.15  # from knot to knot, in scores and units of asinh together
 _FARTHEST = 6.0  # interquartile ranges beyond the quartiles up to which a table reaches
-_TABLE_BANDWIDTH = 0.6
-_SMOOTHINGS = 3
+_TABLE_BANDWIDTH = 1.0  # less than that leaves ripples, which would be modes of densities
+_SMOOTHINGS = 4  # the wider the bandwidth, the more of them it takes to follow sudden ends
 _OUTER = 1.0  # normal scores beyond which a table is in its outer parts
 _QUARTILES = np.array([0.25, 0.5, 0.75])
 
@@ -503,20 +513,28 @@ def normal_scores(y: Array, weights: Array | None = None) -> Tabulated:
     low, _, high = _weighted_quantiles(scores, share, _QUARTILES)
     reach = _FARTHEST * max(high - low, 0.5)
     scores = np.clip(scores, low - reach, high + reach)
-    knots = np.linspace(scores.min() - 0.3, scores.max() + 0.3, _TABLE_KNOTS)
-    places = middle + spread * np.sinh(knots)
+    first = knots = np.linspace(scores.min() - 0.3, scores.max() + 0.3, _LOOKS)
     for _ in range(_SMOOTHINGS):
         level = _smooth_level(scores, share, knots)
         new_knots = ndtri(level)
         scores, knots = np.interp(scores, knots, new_knots), new_knots
+    places = middle + spread * np.sinh(first)
     kept = np.append(True, (np.diff(knots) > 1e-9) & (np.diff(places) > 0))
+    kept[kept] = _spaced((first + knots)[kept], _KNOT_STEP)
     return _continued(places[kept], knots[kept], float(scores.min()), float(scores.max()))
+
+
+def _spaced(values: Array, step: float) -> NDArray[np.bool_]:
+    """Return which of increasing values to keep: about one in each step, and both ends."""
+    steps = np.floor((values - values[0]) / step)
+    return np.append(True, np.diff(steps) > 0) | (np.arange(len(values)) == len(values) - 1)
 
 
 def _continued(places: Array, knots: Array, first: float, last: float) -> Tabulated:
     """Return the table between the outermost scores, continued as steeply as its outer parts.
 
-    Beyond the data the slope of a smoothed distribution function is but that of its smoothing.
+    Beyond the data the slope of a smoothed distribution function is but that of its smoothing. Over
+    one more score it turns from the one at the end into that of the outer part, which holds beyond.
     """
     first, last = min(first, -2.0 * _OUTER), max(last, 2.0 * _OUTER)
     inside = (knots >= first) & (knots <= last)
@@ -525,9 +543,11 @@ def _continued(places: Array, knots: Array, first: float, last: float) -> Tabula
     places, knots = places[inside], knots[inside]
     low, high = np.interp([-_OUTER, _OUTER], knots, places)
     steps = []
-    for end, middle, sign in ((0, low, -1.0), (-1, high, 1.0)):
-        slope = (places[end] - middle) / (knots[end] - sign * _OUTER)
-        steps.append((places[end] + sign * slope, knots[end] + sign))
+    for end, next_to_it, middle, sign in ((0, 1, low, -1.0), (-1, -2, high, 1.0)):
+        of_part = (places[end] - middle) / (knots[end] - sign * _OUTER)
+        at_end = (places[end] - places[next_to_it]) / (knots[end] - knots[next_to_it])
+        chord = np.sqrt(of_part) * np.sqrt(at_end)  # of a piece that turns from one into the other
+        steps.append((places[end] + sign * chord, knots[end] + sign))
     places = np.concatenate([[steps[0][0]], places, [steps[1][0]]])
     knots = np.concatenate([[steps[0][1]], knots, [steps[1][1]]])
     return Tabulated(places, knots)
@@ -538,7 +558,7 @@ def _smooth_level(scores: Array, share: Array, knots: Array) -> Array:
     n = 1.0 / float(np.sum(share**2))
     low, _, high = _weighted_quantiles(scores, share, _QUARTILES)
     sd = max(min(float(scores.std()), (high - low) / 1.349 or np.inf), 1e-3)
-    grid = np.linspace(knots[0], knots[-1], _TABLE_KNOTS)
+    grid = np.linspace(knots[0], knots[-1], _LOOKS)
     width = max(_TABLE_BANDWIDTH * sd * n**-0.2, grid[1] - grid[0])
     places = np.clip(np.rint((scores - grid[0]) / (grid[1] - grid[0])), 0, len(grid) - 1)
     binned = np.bincount(places.astype(int), share, len(grid))
