@@ -20,6 +20,12 @@ from kcdo.errors import InvalidInputError
 from kcdo.near_bounds import Hair
 from kcdo.splines import MonotoneSpline
 
+_FELT = 0.5  # how near a bound is felt, in sds of the output
+_NUDGE = 1e-3  # outputs on a bound are moved inside by so much of that
+_SHARE_NUDGE = _FELT * _NUDGE  # the same between two bounds, in widths
+_HAIR_SHARE = 0.25  # of the distance of the nearest output from a bound: where a hair begins
+_WIDEST_HAIR = 0.25  # in units of how near a bound is felt
+
 
 class Transform(ABC):
     """A map T of each column onto the whole line, smooth and strictly increasing."""
@@ -98,6 +104,8 @@ class Above(Transform):
         The bound.
     scale : float
         s: how near the bound is felt.
+    hair : float
+        How near to the bound T goes on as -1/distance, in scales (:mod:`kcdo.near_bounds`).
 
     Examples
     --------
@@ -108,29 +116,30 @@ class Above(Transform):
 
     lower: float
     scale: float
+    hair: float = _NUDGE
 
     def __post_init__(self) -> None:
-        _check_bound(self.lower, self.scale)
+        _check_bound(self.lower, self.scale, self.hair)
 
     def forward(self, y: Array) -> Array:
         """Return s log(expm1(u)), u = (y - lower)/s, as s (u + log(1 - e⁻ᵘ))."""
-        return self.scale * _from_distance((y - self.lower) / self.scale)
+        return self.scale * _from_distance((y - self.lower) / self.scale, _hair(self.hair))
 
     def inverse(self, t: Array) -> Array:
         """Return lower + s log(1 + exp(t/s))."""
-        return self.lower + self.scale * _to_distance(t / self.scale)
+        return self.lower + self.scale * _to_distance(t / self.scale, _hair(self.hair))
 
     def log_derivative(self, y: Array) -> Array:
         """Return -log(1 - exp(-(y - lower)/s))."""
-        return _log_derivative((y - self.lower) / self.scale)
+        return _log_derivative((y - self.lower) / self.scale, _hair(self.hair))
 
     def log_slope(self, t: Array) -> Array:
         """Return log(1 + exp(-t/s))."""
-        return _log_slope(t / self.scale)
+        return _log_slope(t / self.scale, _hair(self.hair))
 
     def kinks(self) -> Array:
         """Return T where the hair beside the bound begins."""
-        return np.array([self.scale * _HAIR.level])
+        return np.array([self.scale * _hair(self.hair).level])
 
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on the bound moved inside."""
@@ -151,29 +160,30 @@ class Below(Transform):
 
     upper: float
     scale: float
+    hair: float = _NUDGE
 
     def __post_init__(self) -> None:
-        _check_bound(self.upper, self.scale)
+        _check_bound(self.upper, self.scale, self.hair)
 
     def forward(self, y: Array) -> Array:
         """Return -s log(expm1((upper - y)/s))."""
-        return -self.scale * _from_distance((self.upper - y) / self.scale)
+        return -self.scale * _from_distance((self.upper - y) / self.scale, _hair(self.hair))
 
     def inverse(self, t: Array) -> Array:
         """Return upper - s log(1 + exp(-t/s))."""
-        return self.upper - self.scale * _to_distance(-t / self.scale)
+        return self.upper - self.scale * _to_distance(-t / self.scale, _hair(self.hair))
 
     def log_derivative(self, y: Array) -> Array:
         """Return -log(1 - exp(-(upper - y)/s))."""
-        return _log_derivative((self.upper - y) / self.scale)
+        return _log_derivative((self.upper - y) / self.scale, _hair(self.hair))
 
     def log_slope(self, t: Array) -> Array:
         """Return log(1 + exp(t/s))."""
-        return _log_slope(-t / self.scale)
+        return _log_slope(-t / self.scale, _hair(self.hair))
 
     def kinks(self) -> Array:
         """Return T where the hair beside the bound begins."""
-        return np.array([-self.scale * _HAIR.level])
+        return np.array([-self.scale * _hair(self.hair).level])
 
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on the bound moved inside."""
@@ -188,60 +198,73 @@ class Below(Transform):
 class Between(Transform):
     """Outputs between two bounds: T(y) = log((y - lower)/(upper - y)).
 
+    Parameters
+    ----------
+    lower, upper : float
+        The bounds.
+    lower_hair, upper_hair : float
+        How near to each of them T goes on as -1/distance, in widths (:mod:`kcdo.near_bounds`).
+
+    Examples
+    --------
     >>> Between(0.0, 4.0).inverse(np.array([-np.inf, 0.0, np.inf]))
     array([0., 2., 4.])
     """
 
     lower: float
     upper: float
+    lower_hair: float = _SHARE_NUDGE
+    upper_hair: float = _SHARE_NUDGE
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.lower) and np.isfinite(self.upper) and self.lower < self.upper):
             raise InvalidInputError(
                 f"bounds must be finite, lower below upper; got {self.lower!r} and {self.upper!r}."
             )
+        for hair in (self.lower_hair, self.upper_hair):
+            if not 0.0 < hair < 0.5:
+                raise InvalidInputError(f"a hair between bounds must be below 0.5; got {hair!r}.")
 
     def forward(self, y: Array) -> Array:
         """Return log(y - lower) - log(upper - y)."""
-        below, above = self._shares(y)
+        (below, above), (first, last) = self._shares(y), self._hairs
         with np.errstate(divide="ignore"):
             middle = np.log(np.maximum(below, 0.0)) - np.log(np.maximum(above, 0.0))
-        low, high = _SHARE_HAIR.forward(below), -_SHARE_HAIR.forward(above)
-        return np.where(
-            below < _SHARE_HAIR.start, low, np.where(above < _SHARE_HAIR.start, high, middle)
-        )
+        low, high = first.forward(below), -last.forward(above)
+        return np.where(below < first.start, low, np.where(above < last.start, high, middle))
 
     def inverse(self, t: Array) -> Array:
         """Return lower + (upper - lower)/(1 + exp(-t))."""
-        width, far = self.upper - self.lower, -_SHARE_HAIR.level
-        low = self.lower + width * _SHARE_HAIR.inverse(t)
-        high = self.upper - width * _SHARE_HAIR.inverse(-t)
+        width, (first, last) = self.upper - self.lower, self._hairs
+        low = self.lower + width * first.inverse(t)
+        high = self.upper - width * last.inverse(-t)
         middle = self.lower + width * expit(t)
-        return np.where(t < -far, low, np.where(t > far, high, middle))
+        return np.where(t < first.level, low, np.where(-t < last.level, high, middle))
 
     def log_derivative(self, y: Array) -> Array:
         """Return log of (upper - lower)/((y - lower)(upper - y))."""
-        below, above = self._shares(y)
-        nearest = np.minimum(below, above)
-        slope = np.where(
-            nearest < _SHARE_HAIR.start,
-            _SHARE_HAIR.log_derivative(nearest),
-            -np.log(below) - np.log(above),
-        )
+        (below, above), (first, last) = self._shares(y), self._hairs
+        low, high = first.log_derivative(below), last.log_derivative(above)
+        middle = -np.log(below) - np.log(above)
+        slope = np.where(below < first.start, low, np.where(above < last.start, high, middle))
         return slope - np.log(self.upper - self.lower)
 
     def log_slope(self, t: Array) -> Array:
         """Return log of (1 + exp(t))(1 + exp(-t))/(upper - lower)."""
-        slope = np.where(
-            np.abs(t) > -_SHARE_HAIR.level,
-            _SHARE_HAIR.log_slope(-np.abs(t)),
-            np.logaddexp(0.0, t) + np.logaddexp(0.0, -t),
-        )
+        first, last = self._hairs
+        low, high = first.log_slope(t), last.log_slope(-t)
+        middle = np.logaddexp(0.0, t) + np.logaddexp(0.0, -t)
+        slope = np.where(t < first.level, low, np.where(-t < last.level, high, middle))
         return slope - np.log(self.upper - self.lower)
 
     def kinks(self) -> Array:
         """Return T where the hairs beside the bounds begin."""
-        return np.array([_SHARE_HAIR.level, -_SHARE_HAIR.level])
+        first, last = self._hairs
+        return np.array([first.level, -last.level])
+
+    @property
+    def _hairs(self) -> tuple[Hair, Hair]:
+        return _share_hair(self.lower_hair), _share_hair(self.upper_hair)
 
     def _shares(self, y: Array) -> tuple[Array, Array]:
         """Return the distances to both bounds, in widths."""
@@ -250,7 +273,7 @@ class Between(Transform):
 
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on a bound moved inside."""
-        nudge = _NUDGE * _FELT * (self.upper - self.lower)
+        nudge = _SHARE_NUDGE * (self.upper - self.lower)
         y = np.where(y == self.lower, self.lower + nudge, y)
         return np.where(y == self.upper, self.upper - nudge, y)
 
@@ -317,50 +340,59 @@ class Columns(Transform):
         return np.stack(columns, axis=-1)
 
 
-_FELT = 0.5  # how near a bound is felt, in sds of the output
-_NUDGE = 1e-3  # outputs on a bound are moved inside by so much of that
-# where they are moved to, a hair begins
-_HAIR = Hair(_NUDGE, float(np.log(np.expm1(_NUDGE))), _NUDGE / -float(np.expm1(-_NUDGE)))
-_SHARE_HAIR = Hair(
-    _NUDGE * _FELT, float(np.log(_NUDGE * _FELT / (1.0 - _NUDGE * _FELT))), 1 / (1 - _NUDGE * _FELT)
-)
+def _hair(start: float) -> Hair:
+    """Return the hair that goes on from log(exp(u) - 1)."""
+    return Hair(start, float(np.log(np.expm1(start))), start / -float(np.expm1(-start)))
 
 
-def _from_distance(u: Array) -> Array:
+def _share_hair(start: float) -> Hair:
+    """Return the hair that goes on from log(u/(1 - u))."""
+    return Hair(start, float(np.log(start / (1.0 - start))), 1.0 / (1.0 - start))
+
+
+def _from_distance(u: Array, hair: Hair) -> Array:
     """Return log(exp(u) - 1) for a distance u from a bound, in scales; -inf for u <= 0."""
-    beyond = np.maximum(u, _HAIR.start)
-    return np.where(u < _HAIR.start, _HAIR.forward(u), beyond + np.log(-np.expm1(-beyond)))
+    beyond = np.maximum(u, hair.start)
+    return np.where(u < hair.start, hair.forward(u), beyond + np.log(-np.expm1(-beyond)))
 
 
-def _to_distance(tau: Array) -> Array:
+def _to_distance(tau: Array, hair: Hair) -> Array:
     """Return the distance log(1 + exp(τ))."""
-    return np.where(tau < _HAIR.level, _HAIR.inverse(tau), np.logaddexp(0.0, tau))
+    return np.where(tau < hair.level, hair.inverse(tau), np.logaddexp(0.0, tau))
 
 
-def _log_derivative(u: Array) -> Array:
+def _log_derivative(u: Array, hair: Hair) -> Array:
     """Return the logarithm of dτ/du at a distance u."""
-    beyond = np.maximum(u, _HAIR.start)
-    return np.where(u < _HAIR.start, _HAIR.log_derivative(u), -np.log(-np.expm1(-beyond)))
+    beyond = np.maximum(u, hair.start)
+    return np.where(u < hair.start, hair.log_derivative(u), -np.log(-np.expm1(-beyond)))
 
 
-def _log_slope(tau: Array) -> Array:
+def _log_slope(tau: Array, hair: Hair) -> Array:
     """Return the logarithm of dτ/du at τ."""
-    return np.where(tau < _HAIR.level, _HAIR.log_slope(tau), np.logaddexp(0.0, -tau))
+    return np.where(tau < hair.level, hair.log_slope(tau), np.logaddexp(0.0, -tau))
 
 
-def _check_bound(bound: float, scale: float) -> None:
+def _check_bound(bound: float, scale: float, hair: float) -> None:
     if not np.isfinite(bound):
         raise InvalidInputError(f"a bound must be finite; got {bound!r}: use Identity for none.")
     if not (np.isfinite(scale) and scale > 0):
         raise InvalidInputError(f"the scale of a bound must be positive; got {scale!r}.")
+    if not 0.0 < hair < 1.0:
+        raise InvalidInputError(f"the hair beside a bound must be below 1 scale; got {hair!r}.")
 
 
 Bounds = tuple[float | None, float | None]
 Support = Bounds | Sequence[Bounds]
 
 
-def transform_for(support: Support, Y: Array, weights: Array | None = None) -> Columns:
+def transform_for(
+    support: Support, Y: Array, weights: Array | None = None, ends: Array | None = None
+) -> Columns:
     """Return the map that declared bounds ask for; outputs tell how near a bound is felt.
+
+    The hair beside a bound ends before the nearest output, so that what a fit knows nothing about
+    has no density to speak of; ``ends`` (2, d) are the smallest and largest outputs, where Y is but
+    a sample.
 
     Examples
     --------
@@ -370,7 +402,9 @@ def transform_for(support: Support, Y: Array, weights: Array | None = None) -> C
     pairs = _bounds(support, Y.shape[1])
     weights = np.ones(len(Y)) if weights is None else weights
     sds = (_sd_in_any_order(y, weights) or 1.0 for y in Y.T)
-    return Columns(tuple(_part(pair, _FELT * sd) for pair, sd in zip(pairs, sds, strict=True)))
+    ends = np.stack([Y.min(axis=0), Y.max(axis=0)]) if ends is None else ends
+    each = zip(pairs, sds, ends.T, strict=True)
+    return Columns(tuple(_part(pair, _FELT * sd, *nearest) for pair, sd, nearest in each))
 
 
 def _sd_in_any_order(y: Array, weights: Array) -> float:
@@ -380,13 +414,26 @@ def _sd_in_any_order(y: Array, weights: Array) -> float:
     return float(np.sqrt(share @ (y - share @ y) ** 2))
 
 
-def _part(bounds: Bounds, scale: float) -> Transform:
+def _part(bounds: Bounds, scale: float, least: float, greatest: float) -> Transform:
+    """Return the map of one output, by the smallest and the largest there is."""
     lower, upper = bounds
     if lower is not None and upper is not None:
-        return Between(float(lower), float(upper))
+        width = float(upper) - float(lower)
+        below = _hair_start((least - lower) / width, _SHARE_NUDGE, _FELT * _WIDEST_HAIR)
+        above = _hair_start((upper - greatest) / width, _SHARE_NUDGE, _FELT * _WIDEST_HAIR)
+        return Between(float(lower), float(upper), below, above)
     if lower is not None:
-        return Above(float(lower), scale)
-    return Identity() if upper is None else Below(float(upper), scale)
+        start = _hair_start((least - lower) / scale, _NUDGE, _WIDEST_HAIR)
+        return Above(float(lower), scale, start)
+    if upper is not None:
+        start = _hair_start((upper - greatest) / scale, _NUDGE, _WIDEST_HAIR)
+        return Below(float(upper), scale, start)
+    return Identity()
+
+
+def _hair_start(nearest: float, least: float, most: float) -> float:
+    """Return where a hair begins, by the distance of the nearest output from the bound."""
+    return float(np.clip(_HAIR_SHARE * nearest, least, most))
 
 
 def strictly_inside(transform: Columns, Y: Array) -> Array:
