@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcdo.splines import MonotoneSpline
+from tests.distribution_kinds import gauss
 
 SEEDS = st.integers(0, 10**9)
 UNITS = st.sampled_from([1.0, 1e-100, 1e100])
@@ -73,6 +74,15 @@ def test_a_slope_between_two_knots_rises_or_falls_where_those_of_chords_do():
     spline = MonotoneSpline(x, np.exp(x))
     assert np.all(np.diff(spline.log_derivative(np.linspace(-2.0, 2.0, 1001))) > 0)
     np.testing.assert_allclose(spline.log_derivative(x[1:-1]), x[1:-1], atol=0.03)
+
+
+@given(SEEDS)
+def test_five_gauss_points_between_cuts_integrate_slopes(seed):
+    spline = random_spline(seed, steepest=8.0)
+    cuts = np.append(spline.cuts(), spline.y[[0, -1]])
+    y, weights = gauss(cuts, order=5)
+    found = weights @ np.exp(-spline.log_slope(y))
+    assert found == pytest.approx(np.ptp(spline.x), rel=1e-6)
 
 
 def test_two_knots_are_a_straight_line():

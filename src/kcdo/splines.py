@@ -18,6 +18,9 @@ from kcdo.arrays import Array
 
 Pieces = NDArray[np.integer]
 
+_BEND = 0.25  # change of a log slope that five Gauss points follow to 1e-6
+_MOST_CUTS = 32
+
 
 @dataclass(frozen=True, eq=False)
 class MonotoneSpline:
@@ -84,6 +87,18 @@ class MonotoneSpline:
         inner = share * chords[:-1] + (1.0 - share) * chords[1:]
         first, last = 2.0 * chords[[0, -1]] - inner[[0, -1]]
         return np.concatenate([[first], inner, [last]])
+
+    def cuts(self) -> Array:
+        """Return values of y, (C,), between which the slope changes little, knots among them."""
+        if self._straight:
+            return np.empty(0)
+        bend = np.abs(np.log(self._a)) + np.abs(np.log(self._b))
+        n = np.ceil(bend / _BEND).clip(1, _MOST_CUTS).astype(int)
+        i = np.repeat(np.arange(len(n)), n)
+        share = (np.arange(len(i)) - np.repeat(np.cumsum(n) - n, n)) / n[i]
+        even_in_y = _placed(share, i, self.y)
+        even_in_x = self.forward(_placed(share, i, self.x))
+        return np.unique(np.concatenate([even_in_y, even_in_x, self.y]))
 
     @property
     def _straight(self) -> bool:
