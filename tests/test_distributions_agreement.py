@@ -105,11 +105,15 @@ def fine_edges(batch):
     if isinstance(batch, MixtureBatch):
         return np.concatenate([fine_edges(part) for part in batch.parts])
     if isinstance(batch, TransformedBatch):
-        t = np.append(fine_edges(batch.inner), batch.transform.kinks())
+        t = np.append(fine_edges(batch.inner), eighths(batch.transform.kinks()))
         return batch.transform.inverse(t[:, None])[:, 0]
-    coarse = np.unique(np.append(batch.knots()[0], batch.pieces()[0]))
+    return eighths(np.unique(np.append(batch.knots()[0], batch.pieces()[0])))
+
+
+def eighths(edges):
+    """Edges, and those that cut each piece between them into eight."""
     shares = np.arange(8) / 8
-    return np.append((coarse[:-1, None] + np.diff(coarse)[:, None] * shares).ravel(), coarse[-1])
+    return np.append((edges[:-1, None] + np.diff(edges)[:, None] * shares).ravel(), edges[-1:])
 
 
 def has_tail(batch):

@@ -348,8 +348,10 @@ def test_regions_hold_their_mass(batch):
             assert inside.mean() >= coverage - loose
             plateau = np.mean(np.isclose(p[row], shape.density_level, rtol=1e-9))
             assert inside.mean() - plateau <= coverage + loose
-            volume = np.where(inside, 1 / np.maximum(p[row], 1e-300), 0.0).mean()
-            assert shape.volume == pytest.approx(volume, rel=0.05 if batch.dim == 1 else 0.2)
+            volumes = np.where(inside, 1 / np.maximum(p[row], 1e-300), 0.0)
+            chance = 4.0 * volumes.std() / np.sqrt(len(volumes))
+            wanted = pytest.approx(volumes.mean(), rel=0.05 if batch.dim == 1 else 0.2, abs=chance)
+            assert shape.volume == wanted
             assert (shape.intervals is None) == (batch.dim > 1)
 
 

@@ -280,3 +280,38 @@ def test_moments_through_a_table_are_within_a_thousandth_of_an_sd(model, monkeyp
     exact = model.conditional(skewed(40, seed=7)[0])
     np.testing.assert_allclose(mean, exact.mean(), atol=1e-3 * exact.std().min(), rtol=1e-3)
     np.testing.assert_allclose(sd, exact.std(), rtol=1e-2)
+
+
+# --- the shape of densities through a table
+
+
+@pytest.fixture(scope="module", params=range(3))
+def beside_zero(request):
+    """Fits to 100 rows of a gamma distribution that does not depend on the input."""
+    rng = np.random.default_rng(request.param)
+    X = rng.uniform(-1, 1, (100, 1))
+    return M(support=(0, None)).fit(X, rng.gamma(3.0, size=100))
+
+
+def test_a_gamma_density_has_one_mode_away_from_its_bound(beside_zero):
+    dist = beside_zero.conditional([[-0.5], [0.0], [0.5]])
+    assert np.all((dist.mode() > 1.0) & (dist.mode() < 3.5))  # the truth is 2
+    # what a component leaves below the outputs may be a sliver beside the bound
+    assert all(np.sum(modes.places > 0.2) == 1 for modes in dist.modes())
+    assert max(len(region.intervals) for region in dist.hpd(0.9)) <= 2
+    assert max(len(region.intervals) for region in dist.hpd(0.5)) <= 2
+
+
+def test_a_gamma_density_is_small_beside_its_bound(beside_zero):
+    pdf = beside_zero.conditional([[0.0]]).pdf(np.logspace(-12, -1, 200))
+    assert pdf.max() < 0.1  # a third of the highest, 0.27 in truth
+
+
+def test_densities_do_not_jump_at_knots(beside_zero, model):
+    for fitted, x in ((beside_zero, [[0.2]]), (model, [[0.2, 0.1]])):
+        table, outer = fitted._operator.transform, fitted._transform
+        dist, knots = fitted.conditional(x), table.places
+        knots = knots if outer is None else outer.inverse(knots[:, None])[:, 0]
+        hair = 1e-9 * (knots[-1] - knots[0])
+        left, right = (dist.pdf(knots + sign * hair) for sign in (-1.0, 1.0))
+        np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-12)

@@ -158,7 +158,7 @@ def test_bounds_that_make_no_sense(support, message):
 
 def test_bounds_in_every_form():
     Y = np.array([[0.2, 0.4], [0.5, 0.6]])
-    both = Columns((Between(0.0, 1.0), Between(0.0, 1.0)))
+    both = Columns((Between(0.0, 1.0, 0.05, 0.125), Between(0.0, 1.0, 0.1, 0.1)))
     for support in ((0, 1), [0.0, 1.0], np.array([0, 1]), [(0, 1), (0, 1)], np.array([[0, 1]] * 2)):
         assert transform_for(support, Y) == both
     assert transform_for((-np.inf, np.inf), Y) == transform_for((None, None), Y)

@@ -3,6 +3,8 @@
 Logarithms of the distance to a bound map a Student's t to a density that is infinite at the bound.
 Within a hair of it the maps of :mod:`kcdo.transforms` go on as -1/distance instead: they stay
 once differentiable, and a tail that falls faster than t⁻² has a density that vanishes at the bound.
+The hair ends before the nearest output: below it a fit knows nothing, and a logarithm is so steep
+there that the little probability of a tail would be a high density.
 """
 
 from dataclasses import dataclass

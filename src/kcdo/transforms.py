@@ -7,6 +7,7 @@ column per output.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,13 @@ from kcdo.arrays import Array
 from kcdo.consistency import need
 from kcdo.errors import InvalidInputError
 from kcdo.near_bounds import Hair
+from kcdo.splines import MonotoneSpline
+
+_FELT = 0.5  # how near a bound is felt, in sds of the output
+_NUDGE = 1e-3  # outputs on a bound are moved inside by so much of that
+_SHARE_NUDGE = _FELT * _NUDGE  # the same between two bounds, in widths
+_HAIR_SHARE = 0.25  # of the distance of the nearest output from a bound: where a hair begins
+_WIDEST_HAIR = 0.25  # in units of how near a bound is felt
 
 
 class Transform(ABC):
@@ -46,7 +54,10 @@ class Transform(ABC):
         """Whether each entry lies strictly within the bounds."""
 
     def kinks(self) -> Array:
-        """Return the values of T, (K,), at which its slope changes suddenly: of one column."""
+        """Return the values of T, (K,), between which it is smooth: its slope is continuous there.
+
+        Integrals are cut there. Of one column.
+        """
         return np.empty(0)
 
     def off_bounds(self, y: Array) -> Array:
@@ -93,6 +104,8 @@ class Above(Transform):
         The bound.
     scale : float
         s: how near the bound is felt.
+    hair : float
+        How near to the bound T goes on as -1/distance, in scales (:mod:`kcdo.near_bounds`).
 
     Examples
     --------
@@ -103,29 +116,30 @@ class Above(Transform):
 
     lower: float
     scale: float
+    hair: float = _NUDGE
 
     def __post_init__(self) -> None:
-        _check_bound(self.lower, self.scale)
+        _check_bound(self.lower, self.scale, self.hair)
 
     def forward(self, y: Array) -> Array:
         """Return s log(expm1(u)), u = (y - lower)/s, as s (u + log(1 - e⁻ᵘ))."""
-        return self.scale * _from_distance((y - self.lower) / self.scale)
+        return self.scale * _from_distance((y - self.lower) / self.scale, _hair(self.hair))
 
     def inverse(self, t: Array) -> Array:
         """Return lower + s log(1 + exp(t/s))."""
-        return self.lower + self.scale * _to_distance(t / self.scale)
+        return self.lower + self.scale * _to_distance(t / self.scale, _hair(self.hair))
 
     def log_derivative(self, y: Array) -> Array:
         """Return -log(1 - exp(-(y - lower)/s))."""
-        return _log_derivative((y - self.lower) / self.scale)
+        return _log_derivative((y - self.lower) / self.scale, _hair(self.hair))
 
     def log_slope(self, t: Array) -> Array:
         """Return log(1 + exp(-t/s))."""
-        return _log_slope(t / self.scale)
+        return _log_slope(t / self.scale, _hair(self.hair))
 
     def kinks(self) -> Array:
         """Return T where the hair beside the bound begins."""
-        return np.array([self.scale * _HAIR.level])
+        return np.array([self.scale * _hair(self.hair).level])
 
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on the bound moved inside."""
@@ -146,29 +160,30 @@ class Below(Transform):
 
     upper: float
     scale: float
+    hair: float = _NUDGE
 
     def __post_init__(self) -> None:
-        _check_bound(self.upper, self.scale)
+        _check_bound(self.upper, self.scale, self.hair)
 
     def forward(self, y: Array) -> Array:
         """Return -s log(expm1((upper - y)/s))."""
-        return -self.scale * _from_distance((self.upper - y) / self.scale)
+        return -self.scale * _from_distance((self.upper - y) / self.scale, _hair(self.hair))
 
     def inverse(self, t: Array) -> Array:
         """Return upper - s log(1 + exp(-t/s))."""
-        return self.upper - self.scale * _to_distance(-t / self.scale)
+        return self.upper - self.scale * _to_distance(-t / self.scale, _hair(self.hair))
 
     def log_derivative(self, y: Array) -> Array:
         """Return -log(1 - exp(-(upper - y)/s))."""
-        return _log_derivative((self.upper - y) / self.scale)
+        return _log_derivative((self.upper - y) / self.scale, _hair(self.hair))
 
     def log_slope(self, t: Array) -> Array:
         """Return log(1 + exp(t/s))."""
-        return _log_slope(-t / self.scale)
+        return _log_slope(-t / self.scale, _hair(self.hair))
 
     def kinks(self) -> Array:
         """Return T where the hair beside the bound begins."""
-        return np.array([-self.scale * _HAIR.level])
+        return np.array([-self.scale * _hair(self.hair).level])
 
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on the bound moved inside."""
@@ -183,60 +198,73 @@ class Below(Transform):
 class Between(Transform):
     """Outputs between two bounds: T(y) = log((y - lower)/(upper - y)).
 
+    Parameters
+    ----------
+    lower, upper : float
+        The bounds.
+    lower_hair, upper_hair : float
+        How near to each of them T goes on as -1/distance, in widths (:mod:`kcdo.near_bounds`).
+
+    Examples
+    --------
     >>> Between(0.0, 4.0).inverse(np.array([-np.inf, 0.0, np.inf]))
     array([0., 2., 4.])
     """
 
     lower: float
     upper: float
+    lower_hair: float = _SHARE_NUDGE
+    upper_hair: float = _SHARE_NUDGE
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.lower) and np.isfinite(self.upper) and self.lower < self.upper):
             raise InvalidInputError(
                 f"bounds must be finite, lower below upper; got {self.lower!r} and {self.upper!r}."
             )
+        for hair in (self.lower_hair, self.upper_hair):
+            if not 0.0 < hair < 0.5:
+                raise InvalidInputError(f"a hair between bounds must be below 0.5; got {hair!r}.")
 
     def forward(self, y: Array) -> Array:
         """Return log(y - lower) - log(upper - y)."""
-        below, above = self._shares(y)
+        (below, above), (first, last) = self._shares(y), self._hairs
         with np.errstate(divide="ignore"):
             middle = np.log(np.maximum(below, 0.0)) - np.log(np.maximum(above, 0.0))
-        low, high = _SHARE_HAIR.forward(below), -_SHARE_HAIR.forward(above)
-        return np.where(
-            below < _SHARE_HAIR.start, low, np.where(above < _SHARE_HAIR.start, high, middle)
-        )
+        low, high = first.forward(below), -last.forward(above)
+        return np.where(below < first.start, low, np.where(above < last.start, high, middle))
 
     def inverse(self, t: Array) -> Array:
         """Return lower + (upper - lower)/(1 + exp(-t))."""
-        width, far = self.upper - self.lower, -_SHARE_HAIR.level
-        low = self.lower + width * _SHARE_HAIR.inverse(t)
-        high = self.upper - width * _SHARE_HAIR.inverse(-t)
+        width, (first, last) = self.upper - self.lower, self._hairs
+        low = self.lower + width * first.inverse(t)
+        high = self.upper - width * last.inverse(-t)
         middle = self.lower + width * expit(t)
-        return np.where(t < -far, low, np.where(t > far, high, middle))
+        return np.where(t < first.level, low, np.where(-t < last.level, high, middle))
 
     def log_derivative(self, y: Array) -> Array:
         """Return log of (upper - lower)/((y - lower)(upper - y))."""
-        below, above = self._shares(y)
-        nearest = np.minimum(below, above)
-        slope = np.where(
-            nearest < _SHARE_HAIR.start,
-            _SHARE_HAIR.log_derivative(nearest),
-            -np.log(below) - np.log(above),
-        )
+        (below, above), (first, last) = self._shares(y), self._hairs
+        low, high = first.log_derivative(below), last.log_derivative(above)
+        middle = -np.log(below) - np.log(above)
+        slope = np.where(below < first.start, low, np.where(above < last.start, high, middle))
         return slope - np.log(self.upper - self.lower)
 
     def log_slope(self, t: Array) -> Array:
         """Return log of (1 + exp(t))(1 + exp(-t))/(upper - lower)."""
-        slope = np.where(
-            np.abs(t) > -_SHARE_HAIR.level,
-            _SHARE_HAIR.log_slope(-np.abs(t)),
-            np.logaddexp(0.0, t) + np.logaddexp(0.0, -t),
-        )
+        first, last = self._hairs
+        low, high = first.log_slope(t), last.log_slope(-t)
+        middle = np.logaddexp(0.0, t) + np.logaddexp(0.0, -t)
+        slope = np.where(t < first.level, low, np.where(-t < last.level, high, middle))
         return slope - np.log(self.upper - self.lower)
 
     def kinks(self) -> Array:
         """Return T where the hairs beside the bounds begin."""
-        return np.array([_SHARE_HAIR.level, -_SHARE_HAIR.level])
+        first, last = self._hairs
+        return np.array([first.level, -last.level])
+
+    @property
+    def _hairs(self) -> tuple[Hair, Hair]:
+        return _share_hair(self.lower_hair), _share_hair(self.upper_hair)
 
     def _shares(self, y: Array) -> tuple[Array, Array]:
         """Return the distances to both bounds, in widths."""
@@ -245,7 +273,7 @@ class Between(Transform):
 
     def off_bounds(self, y: Array) -> Array:
         """Return y with entries on a bound moved inside."""
-        nudge = _NUDGE * _FELT * (self.upper - self.lower)
+        nudge = _SHARE_NUDGE * (self.upper - self.lower)
         y = np.where(y == self.lower, self.lower + nudge, y)
         return np.where(y == self.upper, self.upper - nudge, y)
 
@@ -312,50 +340,59 @@ class Columns(Transform):
         return np.stack(columns, axis=-1)
 
 
-_FELT = 0.5  # how near a bound is felt, in sds of the output
-_NUDGE = 1e-3  # outputs on a bound are moved inside by so much of that
-# where they are moved to, a hair begins
-_HAIR = Hair(_NUDGE, float(np.log(np.expm1(_NUDGE))), _NUDGE / -float(np.expm1(-_NUDGE)))
-_SHARE_HAIR = Hair(
-    _NUDGE * _FELT, float(np.log(_NUDGE * _FELT / (1.0 - _NUDGE * _FELT))), 1 / (1 - _NUDGE * _FELT)
-)
+def _hair(start: float) -> Hair:
+    """Return the hair that goes on from log(exp(u) - 1)."""
+    return Hair(start, float(np.log(np.expm1(start))), start / -float(np.expm1(-start)))
 
 
-def _from_distance(u: Array) -> Array:
+def _share_hair(start: float) -> Hair:
+    """Return the hair that goes on from log(u/(1 - u))."""
+    return Hair(start, float(np.log(start / (1.0 - start))), 1.0 / (1.0 - start))
+
+
+def _from_distance(u: Array, hair: Hair) -> Array:
     """Return log(exp(u) - 1) for a distance u from a bound, in scales; -inf for u <= 0."""
-    beyond = np.maximum(u, _HAIR.start)
-    return np.where(u < _HAIR.start, _HAIR.forward(u), beyond + np.log(-np.expm1(-beyond)))
+    beyond = np.maximum(u, hair.start)
+    return np.where(u < hair.start, hair.forward(u), beyond + np.log(-np.expm1(-beyond)))
 
 
-def _to_distance(tau: Array) -> Array:
+def _to_distance(tau: Array, hair: Hair) -> Array:
     """Return the distance log(1 + exp(τ))."""
-    return np.where(tau < _HAIR.level, _HAIR.inverse(tau), np.logaddexp(0.0, tau))
+    return np.where(tau < hair.level, hair.inverse(tau), np.logaddexp(0.0, tau))
 
 
-def _log_derivative(u: Array) -> Array:
+def _log_derivative(u: Array, hair: Hair) -> Array:
     """Return the logarithm of dτ/du at a distance u."""
-    beyond = np.maximum(u, _HAIR.start)
-    return np.where(u < _HAIR.start, _HAIR.log_derivative(u), -np.log(-np.expm1(-beyond)))
+    beyond = np.maximum(u, hair.start)
+    return np.where(u < hair.start, hair.log_derivative(u), -np.log(-np.expm1(-beyond)))
 
 
-def _log_slope(tau: Array) -> Array:
+def _log_slope(tau: Array, hair: Hair) -> Array:
     """Return the logarithm of dτ/du at τ."""
-    return np.where(tau < _HAIR.level, _HAIR.log_slope(tau), np.logaddexp(0.0, -tau))
+    return np.where(tau < hair.level, hair.log_slope(tau), np.logaddexp(0.0, -tau))
 
 
-def _check_bound(bound: float, scale: float) -> None:
+def _check_bound(bound: float, scale: float, hair: float) -> None:
     if not np.isfinite(bound):
         raise InvalidInputError(f"a bound must be finite; got {bound!r}: use Identity for none.")
     if not (np.isfinite(scale) and scale > 0):
         raise InvalidInputError(f"the scale of a bound must be positive; got {scale!r}.")
+    if not 0.0 < hair < 1.0:
+        raise InvalidInputError(f"the hair beside a bound must be below 1 scale; got {hair!r}.")
 
 
 Bounds = tuple[float | None, float | None]
 Support = Bounds | Sequence[Bounds]
 
 
-def transform_for(support: Support, Y: Array, weights: Array | None = None) -> Columns:
+def transform_for(
+    support: Support, Y: Array, weights: Array | None = None, ends: Array | None = None
+) -> Columns:
     """Return the map that declared bounds ask for; outputs tell how near a bound is felt.
+
+    The hair beside a bound ends before the nearest output, so that what a fit knows nothing about
+    has no density to speak of; ``ends`` (2, d) are the smallest and largest outputs, where Y is but
+    a sample.
 
     Examples
     --------
@@ -365,7 +402,9 @@ def transform_for(support: Support, Y: Array, weights: Array | None = None) -> C
     pairs = _bounds(support, Y.shape[1])
     weights = np.ones(len(Y)) if weights is None else weights
     sds = (_sd_in_any_order(y, weights) or 1.0 for y in Y.T)
-    return Columns(tuple(_part(pair, _FELT * sd) for pair, sd in zip(pairs, sds, strict=True)))
+    ends = np.stack([Y.min(axis=0), Y.max(axis=0)]) if ends is None else ends
+    each = zip(pairs, sds, ends.T, strict=True)
+    return Columns(tuple(_part(pair, _FELT * sd, *nearest) for pair, sd, nearest in each))
 
 
 def _sd_in_any_order(y: Array, weights: Array) -> float:
@@ -375,13 +414,26 @@ def _sd_in_any_order(y: Array, weights: Array) -> float:
     return float(np.sqrt(share @ (y - share @ y) ** 2))
 
 
-def _part(bounds: Bounds, scale: float) -> Transform:
+def _part(bounds: Bounds, scale: float, least: float, greatest: float) -> Transform:
+    """Return the map of one output, by the smallest and the largest there is."""
     lower, upper = bounds
     if lower is not None and upper is not None:
-        return Between(float(lower), float(upper))
+        width = float(upper) - float(lower)
+        below = _hair_start((least - lower) / width, _SHARE_NUDGE, _FELT * _WIDEST_HAIR)
+        above = _hair_start((upper - greatest) / width, _SHARE_NUDGE, _FELT * _WIDEST_HAIR)
+        return Between(float(lower), float(upper), below, above)
     if lower is not None:
-        return Above(float(lower), scale)
-    return Identity() if upper is None else Below(float(upper), scale)
+        start = _hair_start((least - lower) / scale, _NUDGE, _WIDEST_HAIR)
+        return Above(float(lower), scale, start)
+    if upper is not None:
+        start = _hair_start((upper - greatest) / scale, _NUDGE, _WIDEST_HAIR)
+        return Below(float(upper), scale, start)
+    return Identity()
+
+
+def _hair_start(nearest: float, least: float, most: float) -> float:
+    """Return where a hair begins, by the distance of the nearest output from the bound."""
+    return float(np.clip(_HAIR_SHARE * nearest, least, most))
 
 
 def strictly_inside(transform: Columns, Y: Array) -> Array:
@@ -418,7 +470,12 @@ def _bounds(support: Support, d: int) -> list[Bounds]:
 
 @dataclass(frozen=True, eq=False)
 class Tabulated(Transform):
-    """A map given by knots, linear between them and beyond the outermost.
+    """A map given by knots: once continuously differentiable, straight beyond the outermost.
+
+    Between knots it is a monotone rational quadratic spline (Gregory and Delbourgo, 1982), which
+    has an inverse and a derivative in closed form. Its slope at a knot is a geometric mean of
+    those of the chords beside it, so that it never leaves the range of theirs by much. Two knots
+    make a straight line.
 
     Parameters
     ----------
@@ -428,8 +485,10 @@ class Tabulated(Transform):
     Examples
     --------
     >>> table = Tabulated(np.array([0.0, 1.0, 3.0]), np.array([0.0, 2.0, 3.0]))
-    >>> table.forward(np.array([-1.0, 0.5, 5.0])), table.inverse(np.array([-2.0, 1.0, 4.0]))
-    (array([-2.,  1.,  4.]), array([-1. ,  0.5,  5. ]))
+    >>> table.forward(np.array([-1.0, 0.5, 5.0])).round(3)
+    array([-3.175,  1.227,  3.397])
+    >>> table.inverse(table.forward(np.array([-1.0, 0.5, 5.0])))
+    array([-1. ,  0.5,  5. ])
     """
 
     places: Array
@@ -444,47 +503,45 @@ class Tabulated(Transform):
 
     def forward(self, y: Array) -> Array:
         """Return T(y)."""
-        return _piecewise_linear(y, self.places, self.values)
+        return self._spline.forward(y)
 
     def inverse(self, t: Array) -> Array:
         """Return T⁻¹(t)."""
-        return _piecewise_linear(t, self.values, self.places)
+        return self._spline.inverse(t)
 
     def log_derivative(self, y: Array) -> Array:
-        """Return the logarithm of the slope of the piece that y is in."""
-        slopes = np.diff(self.values) / np.diff(self.places)
-        return np.log(slopes)[_pieces(y, self.places)]
+        """Return the logarithm of T'(y)."""
+        return self._spline.log_derivative(y)
 
     def log_slope(self, t: Array) -> Array:
-        """Return the logarithm of the slope of the piece that t is in."""
-        slopes = np.diff(self.values) / np.diff(self.places)
-        return np.log(slopes)[_pieces(t, self.values)]
+        """Return the logarithm of T'(y) at y = T⁻¹(t)."""
+        return self._spline.log_slope(t)
+
+    @cached_property
+    def _spline(self) -> MonotoneSpline:
+        return MonotoneSpline(self.places, self.values)
 
     nearly_linear = True
 
+    @property
+    def is_straight(self) -> bool:
+        """Whether the map is one straight line."""
+        return len(self.places) == 2
+
     def kinks(self) -> Array:
-        """Return the values at the inner knots."""
-        return self.values[1:-1]
+        """Return the values at the knots, where the curvature jumps, and others at sharp bends."""
+        return self._spline.cuts()
 
     def inside(self, y: Array) -> NDArray[np.bool_]:
         """Return True for every number that is finite."""
         return np.isfinite(y)
 
 
-def _pieces(x: Array, knots: Array) -> NDArray[np.integer]:
-    return np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
-
-
-def _piecewise_linear(x: Array, knots: Array, values: Array) -> Array:
-    i = _pieces(x, knots)
-    slopes = np.diff(values) / np.diff(knots)
-    return values[i] + (x - knots[i]) * slopes[i]
-
-
-_TABLE_KNOTS = 400
+_LOOKS = 400  # places at which a distribution function is smoothed
+_KNOT_STEP = 0.15  # from knot to knot, in scores and units of asinh together
 _FARTHEST = 6.0  # interquartile ranges beyond the quartiles up to which a table reaches
-_TABLE_BANDWIDTH = 0.6
-_SMOOTHINGS = 3
+_TABLE_BANDWIDTH = 1.0  # less than that leaves ripples, which would be modes of densities
+_SMOOTHINGS = 4  # the wider the bandwidth, the more of them it takes to follow sudden ends
 _OUTER = 1.0  # normal scores beyond which a table is in its outer parts
 _QUARTILES = np.array([0.25, 0.5, 0.75])
 
@@ -503,20 +560,28 @@ def normal_scores(y: Array, weights: Array | None = None) -> Tabulated:
     low, _, high = _weighted_quantiles(scores, share, _QUARTILES)
     reach = _FARTHEST * max(high - low, 0.5)
     scores = np.clip(scores, low - reach, high + reach)
-    knots = np.linspace(scores.min() - 0.3, scores.max() + 0.3, _TABLE_KNOTS)
-    places = middle + spread * np.sinh(knots)
+    first = knots = np.linspace(scores.min() - 0.3, scores.max() + 0.3, _LOOKS)
     for _ in range(_SMOOTHINGS):
         level = _smooth_level(scores, share, knots)
         new_knots = ndtri(level)
         scores, knots = np.interp(scores, knots, new_knots), new_knots
+    places = middle + spread * np.sinh(first)
     kept = np.append(True, (np.diff(knots) > 1e-9) & (np.diff(places) > 0))
+    kept[kept] = _spaced((first + knots)[kept], _KNOT_STEP)
     return _continued(places[kept], knots[kept], float(scores.min()), float(scores.max()))
+
+
+def _spaced(values: Array, step: float) -> NDArray[np.bool_]:
+    """Return which of increasing values to keep: about one in each step, and both ends."""
+    steps = np.floor((values - values[0]) / step)
+    return np.append(True, np.diff(steps) > 0) | (np.arange(len(values)) == len(values) - 1)
 
 
 def _continued(places: Array, knots: Array, first: float, last: float) -> Tabulated:
     """Return the table between the outermost scores, continued as steeply as its outer parts.
 
-    Beyond the data the slope of a smoothed distribution function is but that of its smoothing.
+    Beyond the data the slope of a smoothed distribution function is but that of its smoothing. Over
+    one more score it turns from the one at the end into that of the outer part, which holds beyond.
     """
     first, last = min(first, -2.0 * _OUTER), max(last, 2.0 * _OUTER)
     inside = (knots >= first) & (knots <= last)
@@ -525,9 +590,11 @@ def _continued(places: Array, knots: Array, first: float, last: float) -> Tabula
     places, knots = places[inside], knots[inside]
     low, high = np.interp([-_OUTER, _OUTER], knots, places)
     steps = []
-    for end, middle, sign in ((0, low, -1.0), (-1, high, 1.0)):
-        slope = (places[end] - middle) / (knots[end] - sign * _OUTER)
-        steps.append((places[end] + sign * slope, knots[end] + sign))
+    for end, next_to_it, middle, sign in ((0, 1, low, -1.0), (-1, -2, high, 1.0)):
+        of_part = (places[end] - middle) / (knots[end] - sign * _OUTER)
+        at_end = (places[end] - places[next_to_it]) / (knots[end] - knots[next_to_it])
+        chord = np.sqrt(of_part) * np.sqrt(at_end)  # of a piece that turns from one into the other
+        steps.append((places[end] + sign * chord, knots[end] + sign))
     places = np.concatenate([[steps[0][0]], places, [steps[1][0]]])
     knots = np.concatenate([[steps[0][1]], knots, [steps[1][1]]])
     return Tabulated(places, knots)
@@ -538,7 +605,7 @@ def _smooth_level(scores: Array, share: Array, knots: Array) -> Array:
     n = 1.0 / float(np.sum(share**2))
     low, _, high = _weighted_quantiles(scores, share, _QUARTILES)
     sd = max(min(float(scores.std()), (high - low) / 1.349 or np.inf), 1e-3)
-    grid = np.linspace(knots[0], knots[-1], _TABLE_KNOTS)
+    grid = np.linspace(knots[0], knots[-1], _LOOKS)
     width = max(_TABLE_BANDWIDTH * sd * n**-0.2, grid[1] - grid[0])
     places = np.clip(np.rint((scores - grid[0]) / (grid[1] - grid[0])), 0, len(grid) - 1)
     binned = np.bincount(places.astype(int), share, len(grid))

@@ -73,9 +73,9 @@ def _(batch: AffineBatch) -> Normals | None:
 @normals_of.register
 def _(batch: TransformedBatch) -> Normals | None:
     table, inner = batch.transform, normals_of(batch.inner)
-    if inner is None or not isinstance(table, Tabulated) or len(table.places) > 2:
+    if inner is None or not isinstance(table, Tabulated) or not table.is_straight:
         return None
-    slope = float(np.ptp(table.places) / np.ptp(table.values))  # a straight line
+    slope = float(np.ptp(table.places) / np.ptp(table.values))
     return Normals(inner.weights, table.inverse(inner.means), slope * inner.sds)
 
 

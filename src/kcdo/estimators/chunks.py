@@ -97,7 +97,9 @@ def unbounded(estimator: Any, pilot: Pilot) -> Pilot:
     warn_few_values(pilot.Y, estimator.target_names_)
     if estimator.support is None:
         return pilot
-    estimator._transform = transform = transform_for(estimator.support, pilot.Y, pilot.weights)
+    ends = np.vstack([pilot.lower, pilot.upper])
+    transform = transform_for(estimator.support, pilot.Y, pilot.weights, ends)
+    estimator._transform = transform
     return replace(
         pilot,
         Y=estimator._to_unbounded(pilot.Y),
