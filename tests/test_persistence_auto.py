@@ -72,8 +72,11 @@ def nearest_rows():
     Y = np.sin(9.0 * X[:, 0]) + 0.1 * rng.standard_normal(2100)
     kernel = kcdo.Matern(2.0).on([0]) * kcdo.Periodic(24.0, 9.0).on([1])
     solver = kcdo.Nystrom(20, choice="uniform")
+    model = kcdo.ConditionalDensityOperator(
+        kernel, solver=solver, combination=Combination(nearest=0.4)
+    )
     with short_searches():
-        return kcdo.ConditionalDensityOperator(kernel, solver=solver).fit(X, Y), X[:50], Y[:50]
+        return model.fit(X, Y), X[:50], Y[:50]
 
 
 def plain_alone():
@@ -180,6 +183,7 @@ def test_a_file_tells_weights_and_importances(whole_file):
         "residual_tail",
         "normal",
         "smoothed",
+        "linear",
     }
     assert sum(report["weights"].values()) == pytest.approx(1.0)
     assert list(report["importances"]) == ["0", "1"]

@@ -43,6 +43,7 @@ from kcdo.systems import Exact, Groups, Nystrom, System
 
 Batches = dict[str, Batch]
 
+_ROWS_BESIDE_SLOPES = 3
 _TAIL_ROWS = 8.0  # that a tail about the mean counts as, beside a handful of rows
 
 
@@ -161,9 +162,26 @@ def _fit_heuristic(problem: Problem) -> InnerFit:
         weights = {"plain": 1.0 - share, "marginal_tail": share}
         components = [*components, tail.fit(rows, settings)]
         parameters = [*parameters, tail]
+        line = _line_of_few(problem)
+        if line is not None:
+            components, parameters = [*components, line.component], [*parameters, line.parameters]
+            held_out: Batches = {}
+            for component in components:
+                held_out |= component.held_out(np.arange(len(rows)))
+            weights = _weights(problem, held_out, np.arange(len(rows)))
     model = Mixture(tuple(components), weights)
     chosen = ModelParameters(tuple(parameters), weights)
     return model, chosen, None
+
+
+def _line_of_few(problem: Problem) -> ChosenComponent | None:
+    """Return a linear regression of a handful of rows, if these are more than its slopes."""
+    rows, spec = problem.rows, problem.spec
+    open_line = problem.univariate and spec.kernel_x.family_open and not spec.combination.fixed
+    least, most = rows.X.shape[1] + _ROWS_BESIDE_SLOPES, problem.effort.fewest_rows
+    if not open_line or not least <= len(rows) <= most:
+        return None
+    return choose_linear(rows, np.arange(rows.X.shape[1]))
 
 
 def _located(problem: Problem, means: list[Metric]) -> list[ChosenComponent]:
