@@ -2,7 +2,9 @@
 
 from kcdo.fitting.automatic import AutomaticFit, automatic_fit
 from kcdo.fitting.binning import OutputBins
+from kcdo.fitting.candidates import Judges, NearRows, Neighbourhood
 from kcdo.fitting.chain import joint_fit
+from kcdo.fitting.metric import Metric
 from kcdo.fitting.output_side import (
     DEFAULT_ALPHA,
     output_side,
@@ -15,6 +17,8 @@ from kcdo.fitting.problem import ONLY_PLAIN
 from kcdo.fitting.rules import RULES
 from kcdo.fitting.spec import ModelSpec
 from kcdo.fitting.streamed import (
+    Learnt,
+    LocalLearning,
     Located,
     LocationPlan,
     PilotChoice,
@@ -22,7 +26,7 @@ from kcdo.fitting.streamed import (
     StreamedMixture,
     pilot_choice,
 )
-from kcdo.fitting.streaming import StreamPlan, same_plan, stream
+from kcdo.fitting.streaming import StreamPlan, best_plain, same_plan, stream
 
 __all__ = [
     "DEFAULT_ALPHA",
@@ -30,9 +34,15 @@ __all__ = [
     "RULES",
     "AutomaticFit",
     "Chunk",
+    "Judges",
+    "Learnt",
+    "LocalLearning",
     "Located",
     "LocationPlan",
+    "Metric",
     "ModelSpec",
+    "NearRows",
+    "Neighbourhood",
     "OutputBins",
     "Pilot",
     "PilotChoice",
@@ -40,6 +50,7 @@ __all__ = [
     "StreamPlan",
     "StreamedMixture",
     "automatic_fit",
+    "best_plain",
     "joint_fit",
     "output_side",
     "pilot_choice",

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.components import Settings
+from kcdo.components import LocationParameters, Settings
 from kcdo.fitting.families import families
 from kcdo.fitting.local import LOG_NOISE_RANGE, LocalLoss, Neighbourhoods
 from kcdo.fitting.objectives import RegressionLoss
@@ -71,6 +71,11 @@ class Metric:
     inflation: float = 1.0
     shared: bool = False  # whether all columns have one scale
     columns: NDArray[np.integer] | None = None  # the features it sees; None: all
+
+    @property
+    def location(self) -> LocationParameters:
+        """A regression with this kernel and noise, which does not vary."""
+        return LocationParameters(self.kernel, self.noise, inflation=self.inflation)
 
     def theta(self, columns: int) -> Array:
         """Return log scales and log noise on so many columns: where a search begins."""
@@ -151,7 +156,7 @@ class MetricSearch:
         _, theta = some.free(some.objective(start, 0), start, effort.metric_steps[0])
         objective = self.objective(theta, 1)  # as all rows see it
         loss, _ = self.free(objective, theta, 0)
-        return loss + _log_error(objective, theta), theta
+        return loss + log_error(objective, theta), theta
 
     def refined(self, start: Array, *, thorough: bool = True) -> tuple[float, Array]:
         """Return loss and parameters of more steps.
@@ -172,7 +177,7 @@ class MetricSearch:
         for theta in found:
             judge = self.objective(theta, 1, fresh=True)
             loss, _ = self.free(judge, theta, 0)
-            best.offer(loss + _log_error(judge, theta), (loss, theta))
+            best.offer(loss + log_error(judge, theta), (loss, theta))
         return best.best()
 
     def _subsample(self, number: int) -> "MetricSearch":
@@ -354,10 +359,10 @@ def _settled(search: MetricSearch, start: Array, *, thorough: bool) -> Metric:
 def _judged(search: MetricSearch, loss: float, theta: Array) -> Metric:
     """Return the metric, by whose errors others are compared with it."""
     judge = search.objective(theta, 1, fresh=True)
-    return search.metric(loss + _log_error(judge, theta), theta)
+    return search.metric(loss + log_error(judge, theta), theta)
 
 
-def _log_error(objective: RegressionLoss | LocalLoss, theta: Array) -> float:
+def log_error(objective: RegressionLoss | LocalLoss, theta: Array) -> float:
     """Return the log mean absolute error of held-out rows.
 
     A metric can gain likelihood by what it says of its own errors: rows in a long tail of an input

@@ -13,35 +13,58 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.components import (
+    Component,
+    ComponentParameters,
     DensityOperator,
+    KeptNearest,
     LocationParameters,
     LocationScale,
     LocationScaleMap,
     LocationScaleParameters,
     Mixture,
     ModelParameters,
+    NearestParameters,
     OperatorParameters,
     PlainDensity,
     Residuals,
+    Settings,
     fit_map,
     student_tail,
 )
 from kcdo.components.density import node_masses
-from kcdo.distributions import AffineBatch, Batch, NodeBatch, StudentTail
+from kcdo.distributions import AffineBatch, Batch, MixtureBatch, NodeBatch, StudentTail
 from kcdo.fitting.binning import OutputBins
-from kcdo.fitting.densities import choose_plain
-from kcdo.fitting.location import choose_location_scale
+from kcdo.fitting.candidates import (
+    Judges,
+    NearRows,
+    Neighbourhood,
+    first_judges,
+    first_metric,
+    last_judges,
+    last_metric,
+)
+from kcdo.fitting.densities import ChosenOperator, choose_nearest, choose_plain
+from kcdo.fitting.location import choose_location_scale, scale_of_residuals
 from kcdo.fitting.means import log_noise_bounds, mean_choices, residual_sds
+from kcdo.fitting.metric import Metric
 from kcdo.fitting.pilot import Chunk, Pilot
-from kcdo.fitting.problem import Problem
+from kcdo.fitting.problem import ChosenComponent, Problem, ValidationRows
 from kcdo.fitting.search import lowest_alpha
 from kcdo.fitting.spec import ModelSpec
-from kcdo.fitting.streaming import StreamPlan
+from kcdo.fitting.streaming import StreamPlan, output_of_all
 from kcdo.fitting.weights import combined_weights
-from kcdo.kernels import Kernel, cross_gram
+from kcdo.kernels import Kernel, after_warps, cross_gram, metric_coordinates, without_warps
 from kcdo.measures import Grid
 from kcdo.rows import Rows
-from kcdo.systems import Exact, Nystrom, NystromSums, NystromSystem, WhitenedSums, whitened_basis
+from kcdo.systems import (
+    Exact,
+    KeptRows,
+    Nystrom,
+    NystromSums,
+    NystromSystem,
+    WhitenedSums,
+    whitened_basis,
+)
 
 _JUDGED_ROWS = 4000  # that say how wide residuals are
 _WEIGHED_ROWS = 1000
@@ -55,6 +78,9 @@ class PilotChoice:
 
     spec: ModelSpec
     located: LocationScaleParameters | None = None
+    problem: Problem | None = None  # of the sample
+    metric: Metric | None = None  # of its conditional mean
+    plain: ChosenOperator | None = None
 
 
 def pilot_choice(spec: ModelSpec, rows: Rows) -> PilotChoice:
@@ -66,7 +92,8 @@ def pilot_choice(spec: ModelSpec, rows: Rows) -> PilotChoice:
         return PilotChoice(spec)
     problem = replace(problem, rows=rows.of_effective_weight())
     means = mean_choices(problem)
-    output = choose_plain(problem, means, residual_sds(means[0], problem)).parameters
+    operator = choose_plain(problem, means, residual_sds(means[0], problem))
+    output = operator.parameters
     side = output.output
     plain = replace(
         spec, kernel_x=output.kernel, kernel_y=side.kernel.kernel, alpha_prime=side.ridge
@@ -76,7 +103,104 @@ def pilot_choice(spec: ModelSpec, rows: Rows) -> PilotChoice:
         return PilotChoice(plain)
     parameters = choose_location_scale(problem, means).parameters
     assert isinstance(parameters, LocationScaleParameters)
-    return PilotChoice(plain, parameters)
+    return PilotChoice(plain, parameters, problem, means[0], operator)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalLearning:
+    """Scales and noise learnt at the density of all rows, in two passes over them."""
+
+    choice: PilotChoice
+    pilot: Pilot
+
+    def judges(self) -> Judges | None:
+        """Return the judges of the first pass; None where there is nothing to learn by it."""
+        problem, metric = self.choice.problem, self.choice.metric
+        if problem is None or metric is None or self.pilot.n_rows <= len(problem.rows):
+            return None  # the sample is all there is
+        return first_judges(metric, self.pilot, self._settings)
+
+    def first(self, judges: Judges, near: NearRows) -> Metric:
+        """Return the metric in which near rows are found again."""
+        hood = Neighbourhood.of(judges, near, self.pilot)
+        return first_metric(self._metric, hood, self.pilot, self._settings)
+
+    def again(self, metric: Metric) -> Judges:
+        """Return the judges of the second pass."""
+        return last_judges(metric, self.pilot, self._settings)
+
+    def last(self, metric: Metric, judges: Judges, near: NearRows) -> "Learnt":
+        """Return the metric that near rows of all rows teach, with those."""
+        assert self.choice.problem is not None
+        hood = Neighbourhood.of(judges, near, self.pilot)
+        templates = next(
+            (each for each in self.choice.problem.templates if metric.template in each),
+            [metric.template],
+        )
+        found = last_metric(metric, hood, self.pilot, self._settings, templates)
+        return Learnt(found, hood, self.choice, self.pilot)
+
+    @property
+    def _metric(self) -> Metric:
+        assert self.choice.metric is not None
+        return self.choice.metric
+
+    @property
+    def _settings(self) -> Settings:
+        return self.choice.spec.settings
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """A metric that was learnt from near rows among all rows, and these near rows."""
+
+    metric: Metric
+    near: Neighbourhood
+    choice: PilotChoice
+    pilot: Pilot
+
+    def kept(self, folder: str) -> KeptRows:
+        """Return where all rows are to be kept, to be found in this metric."""
+        X, Y = self.pilot.X, self.pilot.Y
+        kernel = self.metric.kernel
+        inner = metric_coordinates(without_warps(kernel), after_warps(kernel, X[:1]))
+        return KeptRows(folder, self.pilot.n_rows, X.shape[1], Y.shape[1], inner.shape[1])
+
+    def nearest(self, judged: int, beside: Array) -> ChosenComponent | None:
+        """Choose the density of near rows by the first judged rows, beside other components."""
+        problem, plain = self.choice.problem, self.choice.plain
+        assert problem is not None
+        assert plain is not None
+        rows = self.near.rows
+        rows = replace(rows, weights=self.unit * rows.weights)
+        some = replace(problem, rows=rows)
+        start = replace(plain, choice=replace(plain.choice, kernel=self.metric.kernel))
+        judges = ValidationRows(np.arange(judged), beside)
+        return choose_nearest(some, start, [self.metric], judges)
+
+    def component(
+        self, chosen: ChosenComponent, rows: KeptRows
+    ) -> tuple[KeptNearest, NearestParameters]:
+        """Return the component of all rows, on an output box that holds all of them."""
+        parameters, spec, pilot = chosen.parameters, self.choice.spec, self.pilot
+        assert isinstance(parameters, NearestParameters)
+        side, noise = parameters.output, parameters.alpha * self.unit * self.near.rows.total
+        sharp = replace(spec, kernel_y=side.kernel.kernel, alpha_prime=side.ridge)
+        output = output_of_all(sharp, pilot)
+        total = output.combine(pilot.weights[None], pilot.Y)[0]
+        marginal = total / float(total @ output.measure.weights)
+        positivity, n_jobs = spec.settings.positivity, spec.n_jobs
+        kept = KeptNearest(
+            rows, parameters.kernel, noise, self.unit, output, marginal, positivity, n_jobs=n_jobs
+        )
+        everything = self.unit * pilot.weights.mean() * pilot.n_rows
+        return kept, replace(parameters, alpha=noise / everything, output=output)
+
+    @property
+    def unit(self) -> float:
+        """What weights are multiplied by to sum to the number of equal rows they amount to."""
+        weights = self.pilot.weights
+        return float(weights.sum() / (weights @ weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +279,8 @@ class Located:
     system: NystromSystem
     rows: Rows
     residuals: Residuals
+    loss: float  # held-out log score of a normal distribution, up to a constant
+    condensed: Array
 
     @classmethod
     def of(
@@ -183,7 +309,20 @@ class Located:
         system = whitened.factor(noise / sums.weight)
         at = SampleSystem(system, condensed, rows)
         found, residuals = fit_map(parameters, at, rows, chosen.floor, spec.settings)  # type: ignore[arg-type]
-        return cls(parameters, found, system, rows, residuals)
+        return cls(parameters, found, system, rows, residuals, loss(noise), condensed)
+
+    def with_scale(
+        self, choice: PilotChoice, metric: Metric
+    ) -> "tuple[Located, LocationScaleParameters]":
+        """Choose varying noise and the density of residuals anew, for residuals of all rows."""
+        assert choice.problem is not None
+        problem = replace(choice.problem, rows=self.rows.take(np.arange(len(choice.problem.rows))))
+        at = SampleSystem(self.system, self.condensed, problem.rows)
+        chosen = scale_of_residuals(problem, self.parameters, metric, at)  # type: ignore[arg-type]
+        every, settings = replace(at, rows=self.rows), choice.spec.settings
+        found, residuals = fit_map(chosen.location, every, self.rows, chosen.floor, settings)  # type: ignore[arg-type]
+        made = replace(self, parameters=chosen.location, map=found, residuals=residuals)
+        return made, chosen
 
     def residual_map(self) -> "ResidualMap":
         """Return what tasks need, without what they do not."""
@@ -285,8 +424,12 @@ class StreamedMixture:
         located: Located,
         residual: ResidualPlan,
         its_sums: NystromSums,
+        near: tuple[Learnt, KeptRows] | None = None,
     ) -> "StreamedMixture":
-        """Solve the sums, and weigh the components by held-out rows of the sample."""
+        """Solve the sums, and weigh the components by held-out rows of the sample.
+
+        Near rows are one of them where all rows are kept.
+        """
         spec = plain.spec
         rows = located.rows.take(np.arange(min(_WEIGHED_ROWS, len(located.rows))))
         system, its_system = plain.system(sums), residual.plan.system(its_sums)
@@ -303,16 +446,30 @@ class StreamedMixture:
         }
         wanted = {name: batch for name, batch in every.items() if spec.combination.wants(name)}
         weights = combined_weights(wanted, rows.Y, rows.weights, spec.combination)
-        components = PlainDensity(operator), LocationScale(located.map, its_operator)
-        parameters = (
+        components: list[Component] = [
+            PlainDensity(operator),
+            LocationScale(located.map, its_operator),
+        ]
+        parameters: list[ComponentParameters] = [
             OperatorParameters(plain.kernel, system.alpha, plain.output),
             LocationScaleParameters(
                 located.parameters,
                 OperatorParameters(residual.plan.kernel, its_system.alpha, residual.plan.output),
                 located.map.floor,
             ),
-        )
-        return cls(Mixture(components, weights), ModelParameters(parameters, weights), system)
+        ]
+        if near is not None:
+            learnt, kept = near
+            mixture = MixtureBatch(list(wanted.values()), np.array([weights[n] for n in wanted]))
+            nearest = learnt.nearest(len(rows), mixture.pdf_pairs(rows.Y))
+            if nearest is not None:
+                wanted |= nearest.light_component.held_out(np.arange(len(rows)))
+                weights = combined_weights(wanted, rows.Y, rows.weights, spec.combination)
+                component, its_parameters = learnt.component(nearest, kept)
+                components.append(component)
+                parameters.append(its_parameters)
+        chosen = ModelParameters(tuple(parameters), weights)
+        return cls(Mixture(tuple(components), weights), chosen, system)
 
 
 def _held_out(
