@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from kcdo.parallel import blas_limit
 
 THREADS = 2
 BLOCK = 8192  # rows
+ARITHMETIC_ROWS = 1_000_000
 
 
 class Files:
@@ -100,8 +102,14 @@ def timed_passes() -> Iterator[list[Pass]]:
         Engine.total = total
 
 
-def arithmetic(plans, files):
-    """Return seconds of clock and processors for kernel values and ``syrk`` of all rows alone."""
+def arithmetic(plans, files, rows):
+    """Return seconds of clock and processors for kernel values and ``syrk`` alone.
+
+    They are those of the first rows, a million at most, and grow with the rows by a product.
+    """
+    some = min(len(files.paths), -(-ARITHMETIC_ROWS // files.chunk))
+    factor = rows / (some * files.chunk)
+    files = map(read, files.paths[:some])
 
     def work(X, plan):
         inputs, m = np.ascontiguousarray(X), len(plan.centres)
@@ -113,13 +121,13 @@ def arithmetic(plans, files):
 
     wall = cpu = 0.0
     with blas_limit(1), ThreadPoolExecutor(THREADS) as pool:
-        several = iter(files)
-        while some := [chunk[0] for chunk, _ in zip(several, range(4 * THREADS), strict=False)]:
+        while chunks := [X for X, _ in islice(files, 4 * THREADS)]:
             before = time.perf_counter(), time.process_time()
-            list(pool.map(lambda pair: work(*pair), [(X, plan) for X in some for plan in plans]))
+            pairs = [(X, plan) for X in chunks for plan in plans]
+            list(pool.map(lambda pair: work(*pair), pairs))
             wall += time.perf_counter() - before[0]
             cpu += time.process_time() - before[1]
-    return wall, cpu
+    return factor * wall, factor * cpu
 
 
 def centred_plan(plan):
@@ -139,7 +147,7 @@ def one_process(options, folder, rows):
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     sums = [each for each in passes if each.sums]
     plans = [centred_plan(plan) for each in sums for plan in each.task.plans]
-    alone = arithmetic(plans, files)
+    alone = arithmetic(plans, files, rows)
     facts = {
         "rows": rows,
         "wall": wall,
@@ -204,22 +212,31 @@ def killer(cluster, kill):
         Sum.of = of
 
 
-def print_growth(found):
+def print_row(each):
+    """Print one row of the table of growth."""
+    numbers = [each[name] for name in ("wall", "cpu", "sums", "arithmetic")]
+    shown = " | ".join(f"{number:.1f}" for number in numbers)
+    ratios = each["sums"] / each["arithmetic"], each["sums wall"] / each["arithmetic wall"]
+    both = " | ".join(f"{ratio:.2f}" for ratio in ratios)
+    last = f"{each['MiB']:.0f} | {each['passes']}"
+    print(f"| {each['rows']:,} | {shown} | {both} | {last} |", flush=True)
+
+
+def print_growth(options, folder, first):
     """Print the table of one selection, with the slopes of its logarithms."""
     heads = ["rows", "clock, s", "processors, s", "sums, s", "arithmetic, s", "ratio"]
     print(f"| {' | '.join(heads)} | ratio of clocks | MiB | passes |")
     print("|---|---|---|---|---|---|---|---|---|")
-    for each in found:
-        numbers = [each[name] for name in ("wall", "cpu", "sums", "arithmetic")]
-        shown = " | ".join(f"{number:.1f}" for number in numbers)
-        ratios = each["sums"] / each["arithmetic"], each["sums wall"] / each["arithmetic wall"]
-        both = " | ".join(f"{ratio:.2f}" for ratio in ratios)
-        print(f"| {each['rows']:,} | {shown} | {both} | {each['MiB']:.0f} | {each['passes']} |")
+    print_row(first)
+    found = [first]
+    for rows in options.rows[1:]:
+        found.append(in_process(options, folder, rows))
+        print_row(found[-1])
     if len(found) > 1:
         for name, what in (("cpu", "processor seconds"), ("wall", "clock")):
             logs = np.log([[each["rows"], each[name]] for each in found])
             print(f"slope of {what}: {np.polyfit(*logs.T, 1)[0]:.2f}")
-    print(f"bytes of the sums: {found[0]['sum bytes']}", flush=True)
+    print(f"bytes of the sums: {first['sum bytes']}", flush=True)
 
 
 def print_cluster(options, folder, here):
@@ -247,6 +264,7 @@ def main() -> None:
     parser.add_argument("--centres", type=int, default=1000)
     parser.add_argument("--chunk-rows", type=int, default=50_000)
     parser.add_argument("--selections", nargs="+", default=["heuristic", "auto"])
+    parser.add_argument("--folder", help="where to write the files, for want of room elsewhere")
     parser.add_argument("--no-cluster", action="store_true", help="one process alone")
     parser.add_argument("--selection", help=argparse.SUPPRESS)
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -254,15 +272,16 @@ def main() -> None:
     if options.one:
         one_process(options, options.one, options.rows[0])
         return
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         Files(folder, max(options.rows), options.chunk_rows).write(options.columns)
         for selection in options.selections:
             options.selection = selection
-            print(f'\nselection="{selection}", {options.centres} centres, {THREADS} threads')
-            found = [in_process(options, folder, rows) for rows in options.rows]
-            print_growth(found)
+            title = f'selection="{selection}", {options.centres} centres, {THREADS} threads'
+            print(f"\n{title}", flush=True)
+            first = in_process(options, folder, options.rows[0])
             if not options.no_cluster:
-                print_cluster(options, folder, found[0])
+                print_cluster(options, folder, first)
+            print_growth(options, folder, first)
 
 
 if __name__ == "__main__":

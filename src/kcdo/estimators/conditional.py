@@ -594,7 +594,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         started, spec, chosen = time.perf_counter(), plain.spec, choice.located
         assert chosen is not None
         parameters, plains = [chosen.location], [plain]
-        if learnt is not None:  # all rows say which metric serves better
+        if learnt is not None and learnt.new:  # all rows say which metric serves better
             parameters.append(learnt.metric.location)
             other = replace(spec, kernel_x=learnt.metric.kernel)
             plains.append(StreamPlan.of(other, options, pilot, judge_alpha=True))
@@ -607,7 +607,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             for plan, its_sums, each in several
         ]
         located = min(tried, key=lambda each: each.loss)
-        if learnt is not None and located is tried[1]:
+        if learnt is not None and located is not tried[0]:
             located, chosen = located.with_scale(choice, learnt.metric)
         residual = ResidualPlan.of(chosen.residual, located, options, pilot, spec)
         (residual_sums,) = self._summed(engine, overview, residual)

@@ -203,8 +203,12 @@ def last_metric(
     settings: Settings,
     families: list[Kernel],
 ) -> Metric:
-    """Return family, scales and noise that foretell judged rows best from their near rows."""
+    """Return family, scales and noise that foretell judged rows best from their near rows.
+
+    The metric itself where that gains next to nothing.
+    """
     start, best = metric.theta(pilot.X.shape[1]), BestSoFar[Metric]()
+    least = np.inf
     for template in families:
         rival = Metric(template, _filled(template, start, pilot.X.shape[1]), metric.noise, np.nan)
         if not has_metric(rival.kernel, pilot.X):
@@ -214,11 +218,13 @@ def last_metric(
             return metric
         with blas_limit(1):
             theta = search.start(rival)
+            if template == metric.template:
+                least = search.judged(theta)
             for _ in range(2):  # near rows of the scales so far
                 theta = search.about(theta)
                 loss = search.judged(theta)
                 best.offer(loss, search.as_metric(rival, loss, theta))
-    return best.best()
+    return best.best() if best.loss < least - _WORTH else metric
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,6 +70,8 @@ _JUDGED_ROWS = 4000  # that say how wide residuals are
 _WEIGHED_ROWS = 1000
 _NOISES_TRIED = 12
 _LEAST_KEPT = 1e-9
+_SPREAD_ROWS, _NOISE_ROWS = 400, 1000  # of the scale: every row of a stream is asked for its own
+_MANY_PER_CENTRE = 300  # rows, of which a single one does not move the location
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +160,11 @@ class Learnt:
     near: Neighbourhood
     choice: PilotChoice
     pilot: Pilot
+
+    @property
+    def new(self) -> bool:
+        """Whether the metric is another one than that of the sample."""
+        return self.metric is not self.choice.metric
 
     def kept(self, folder: str) -> KeptRows:
         """Return where all rows are to be kept, to be found in this metric."""
@@ -292,7 +299,7 @@ class Located:
         spec: ModelSpec,
     ) -> "Located":
         """Judge the noise on the sample and fit location and scale."""
-        rows = pilot.rows(_JUDGED_ROWS)
+        rows, settings = pilot.rows(_JUDGED_ROWS), _light(spec.settings)
         whitened, condensed = plan.whitened(sums), sums.targets.T
         centred = rows.Y - plan.offset
 
@@ -308,7 +315,7 @@ class Located:
         parameters = replace(chosen.location, noise=noise)
         system = whitened.factor(noise / sums.weight)
         at = SampleSystem(system, condensed, rows)
-        found, residuals = fit_map(parameters, at, rows, chosen.floor, spec.settings)  # type: ignore[arg-type]
+        found, residuals = fit_map(parameters, at, rows, chosen.floor, settings)  # type: ignore[arg-type]
         return cls(parameters, found, system, rows, residuals, loss(noise), condensed)
 
     def with_scale(
@@ -319,14 +326,15 @@ class Located:
         problem = replace(choice.problem, rows=self.rows.take(np.arange(len(choice.problem.rows))))
         at = SampleSystem(self.system, self.condensed, problem.rows)
         chosen = scale_of_residuals(problem, self.parameters, metric, at)  # type: ignore[arg-type]
-        every, settings = replace(at, rows=self.rows), choice.spec.settings
+        every, settings = replace(at, rows=self.rows), _light(choice.spec.settings)
         found, residuals = fit_map(chosen.location, every, self.rows, chosen.floor, settings)  # type: ignore[arg-type]
         made = replace(self, parameters=chosen.location, map=found, residuals=residuals)
         return made, chosen
 
     def residual_map(self) -> "ResidualMap":
         """Return what tasks need, without what they do not."""
-        half = self.system.half_inverse
+        few = self.system.sums.weight <= _MANY_PER_CENTRE * len(self.system.centres)
+        half = self.system.half_inverse if few else None
         light = replace(self.map, spread=replace(self.map.spread))  # each worker factors its own
         return ResidualMap(light, half, self.system.sums.counts)
 
@@ -336,13 +344,15 @@ class ResidualMap:
     """Held-out residuals of rows behind the sums of a location."""
 
     map: LocationScaleMap
-    half: Array  # W (m, r): the leverage of a row is |k(x, centres) W|², times its weight
+    half: Array | None  # W (m, r): the leverage of a row is |k(x, centres) W|², times its weight
     counts: bool
 
     def __call__(self, chunk: Chunk) -> Array:
         """Return the residuals, (N, d)."""
         X, Y, weights = chunk
         location, scale = self.map(X)
+        if self.half is None:  # leverages are at most m, all together: no row counts
+            return (Y - location) / scale
         halves = self.map.location.centres.section(X) @ self.half
         leverage = np.einsum("ij,ij->i", halves, halves) * (1.0 if self.counts else weights)
         kept = np.maximum(1.0 - leverage, _LEAST_KEPT)
@@ -489,6 +499,12 @@ def _held_out(
         values, strength, output.measure, operator.marginal, plan.spec.settings.positivity
     )
     return NodeBatch(operator.layout, masses)
+
+
+def _light(settings: Settings) -> Settings:
+    """Return settings for a scale that costs less than the sums."""
+    effort = replace(settings.effort, spread_rows=_SPREAD_ROWS, noise_rows=_NOISE_ROWS)
+    return replace(settings, effort=effort)
 
 
 def _centres(kernel: Kernel, options: Nystrom, pilot: Pilot, seed: int) -> NDArray:
