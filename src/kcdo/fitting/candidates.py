@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.components import Settings
-from kcdo.fitting.local import LOG_NOISE_RANGE, LocalLoss, Neighbourhoods
+from kcdo.fitting.local import LocalLoss, Neighbourhoods
 from kcdo.fitting.metric import Metric, MetricSearch, log_error
 from kcdo.fitting.pilot import Chunk, Pilot
 from kcdo.fitting.search import GOOD_ENOUGH, BestSoFar, minimise
@@ -35,7 +35,7 @@ from kcdo.systems import Finder
 
 _MOST_SHORTENED = 16  # columns that are tried as labels
 _SHORTER = 4.0  # of log scales: about 1/50
-_REACH = 1.5  # of log scales, where near rows were found in their metric
+_APART, _ALIKE = 1.0, 0.3  # in scales: rows that differ much, and rows that hardly do
 _WORTH = 0.01  # nats per row, with the log error, that other scales must gain
 _LARGEST_TARGET = 4.5
 _BLOCK_NUMBERS = 1 << 20  # distances held at a time
@@ -221,8 +221,7 @@ def last_metric(
             if template == metric.template:
                 least = search.judged(theta)
             for _ in range(2):  # near rows of the scales so far
-                theta = search.about(theta)
-                loss = search.judged(theta)
+                loss, theta = search.learnt(theta)
                 best.offer(loss, search.as_metric(rival, loss, theta))
     return best.best() if best.loss < least - _WORTH else metric
 
@@ -278,27 +277,37 @@ class _StreamedSearch(MetricSearch):
 
     def learnt(self, start: Array) -> tuple[float, Array]:
         """Return what the judging half says of the scales that the other half learns."""
-        steps = self.settings.effort.metric_steps[self.level]
-        _, theta = self.free(self.objective(start, self.level), start, steps)
+        theta = self.about(start)
         return self.judged(theta), theta
 
     def about(self, start: Array) -> Array:
-        """Return scales near those of the start, where near rows have been found.
+        """Return scales that near rows at those of the start teach, each column at its price.
 
-        They say nothing of a scale by which they do not differ, as of a label that they share: it
-        stays where it is.
+        They say nothing of a scale by which they do not differ although others do, as of a label
+        that they share: it stays where it is.
         """
         objective = self.objective(start, self.level)
-        n = len(objective.neighbourhoods.rows)
+        held = self._untold(start, objective.neighbourhoods)
+        free = np.append(~held, True)
 
-        def held(theta: Array) -> tuple[float, Array]:
-            value, slope = objective(theta)
-            moved = np.append(theta[:-1] - start[:-1], 0.0)
-            return value + 0.5 * float(moved @ moved) / n, slope + moved / n
+        def of_free(values: Array) -> tuple[float, Array]:
+            theta = start.copy()
+            theta[free] = values
+            value, slope = self.priced(objective)(theta)
+            return value, slope[free]
 
-        bounds = [(value - _REACH, value + _REACH) for value in start[:-1]] + [LOG_NOISE_RANGE]
+        bounds = [bound for bound, is_free in zip(self.bounds, free, strict=True) if is_free]
         steps = self.settings.effort.metric_steps[self.level]
-        return minimise(held, start, bounds, steps, GOOD_ENOUGH)[0]
+        theta = start.copy()
+        theta[free] = minimise(of_free, start[free], bounds, steps, GOOD_ENOUGH)[0]
+        return theta
+
+    def _untold(self, theta: Array, hoods: Neighbourhoods) -> NDArray[np.bool_]:
+        """Return whether each scale tells rows apart, but no judged row from its near ones."""
+        scaled = self.X[:, list(self.scales.columns)] * np.exp(-theta[:-1])
+        gaps = scaled[hoods.places] - scaled[hoods.rows][:, None]
+        near = np.sqrt(np.mean(gaps**2, axis=(0, 1)))
+        return (scaled[: len(self.lists)].std(axis=0) > _APART) & (near < _ALIKE)
 
     def judged(self, theta: Array) -> float:
         """Return what the judging half says of scales and noise: log score and log error."""

@@ -20,7 +20,7 @@ from kcdo.components import LocationParameters, Settings
 from kcdo.fitting.families import families
 from kcdo.fitting.local import LOG_NOISE_RANGE, LocalLoss, Neighbourhoods
 from kcdo.fitting.objectives import RegressionLoss
-from kcdo.fitting.search import BestSoFar, Objective, minimise
+from kcdo.fitting.search import BestSoFar, Bounds, Objective, minimise
 from kcdo.kernels import (
     FeatureMap,
     FreeScales,
@@ -217,9 +217,17 @@ class MetricSearch:
 
     def free(self, objective: Objective, start: Array, steps: int) -> tuple[float, Array]:
         """Return what scales of their own reach, each column at its price."""
+        priced = self.priced(objective)
+        if not steps:
+            return priced(start)[0], start
+        theta, value = minimise(priced, start, self.bounds, steps, _GOOD_ENOUGH)
+        return value, theta
+
+    def priced(self, objective: Objective) -> Objective:
+        """Return a loss with the price of each column that counts."""
         middle = self.middle
 
-        def priced(theta: Array) -> tuple[float, Array]:
+        def loss(theta: Array) -> tuple[float, Array]:
             value, slope = objective(theta)
             # half-Cauchy about no effect: long scales are free
             ratio = np.exp(2.0 * np.minimum(middle - theta[:-1], 300.0))
@@ -227,11 +235,12 @@ class MetricSearch:
             slope = slope - np.append(2.0 * price * ratio / (1.0 + ratio), 0.0)
             return value + price * float(np.sum(np.log1p(ratio))), slope
 
-        bounds = [(m + _SCALE_REACH[0], m + _SCALE_REACH[1]) for m in middle] + [LOG_NOISE_RANGE]
-        if not steps:
-            return priced(start)[0], start
-        theta, value = minimise(priced, start, bounds, steps, _GOOD_ENOUGH)
-        return value, theta
+        return loss
+
+    @property
+    def bounds(self) -> Bounds:
+        """Bounds of log scales and log noise."""
+        return [(m + _SCALE_REACH[0], m + _SCALE_REACH[1]) for m in self.middle] + [LOG_NOISE_RANGE]
 
     @property
     def _count(self) -> float:
