@@ -35,7 +35,7 @@ from kcdo.systems import Finder
 
 _MOST_SHORTENED = 16  # columns that are tried as labels
 _SHORTER = 4.0  # of log scales: about 1/50
-_APART, _ALIKE = 1.0, 0.3  # in scales: rows that differ much, and rows that hardly do
+_APART, _ALIKE = 1.0, 0.05  # in scales: rows that differ much, and rows that hardly do
 _WORTH = 0.01  # nats per row, with the log error, that other scales must gain
 _LARGEST_TARGET = 4.5
 _BLOCK_NUMBERS = 1 << 20  # distances held at a time
@@ -186,14 +186,21 @@ def first_metric(metric: Metric, near: Neighbourhood, pilot: Pilot, settings: Se
     with blas_limit(1):
         starts = _starts(search.start(metric), search.middle)
         found = list(ordered_map(search.learnt, starts, settings.n_jobs))
-    gained = [i for i in range(1, len(found)) if found[i][0] < found[0][0] - _WORTH]
+    least, short = found[0][0] - _WORTH, starts[0][:-1] - 1.0
+    gained = {
+        place: (loss, theta)
+        for place, (loss, theta) in enumerate(found[1:])
+        if loss < least and theta[place] < short[place]  # near rows do not tell long scales apart
+    }
+    if not gained:
+        return metric
+    best = min(gained.values(), key=lambda each: each[0])
     if len(gained) > 1:
-        theta = min(found, key=lambda each: each[0])[1].copy()
-        for i in gained:
-            theta[i - 1] = found[i][1][i - 1]
-        found.append(search.learnt(theta))
-    loss, theta = min(found, key=lambda each: each[0])
-    return metric if loss > found[0][0] - _WORTH else search.as_metric(metric, loss, theta)
+        both = best[1].copy()
+        for place, (_, theta) in gained.items():
+            both[place] = theta[place]
+        best = min(best, search.learnt(both), key=lambda each: each[0])
+    return search.as_metric(metric, *best)
 
 
 def last_metric(
