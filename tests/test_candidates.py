@@ -9,7 +9,7 @@ import pytest
 import kcdo
 from kcdo.components import Effort, Settings
 from kcdo.fitting import Judges, Neighbourhood, Pilot
-from kcdo.fitting.candidates import first_judges, first_metric, last_judges, last_metric
+from kcdo.fitting.candidates import first_judges, first_metric, last_judges, last_metrics
 from kcdo.fitting.metric import Metric
 from kcdo.kernels import Warped, as_kernel, metric_coordinates
 
@@ -96,7 +96,7 @@ def learnt(metric, X, Y, settings=SETTINGS, n=1500):
     near = found(judges, X, Y, weights, [0, len(X)])
     hood = Neighbourhood.of(judges, near, pilot)
     families = [metric.template, kcdo.Laplace()]
-    return first, last_metric(first, hood, pilot, settings, families)
+    return first, last_metrics(first, hood, pilot, settings, families)
 
 
 def test_an_input_that_acts_as_a_label_is_found():
@@ -104,9 +104,11 @@ def test_an_input_that_acts_as_a_label_is_found():
     blind = Metric(kcdo.Gaussian(), kcdo.Gaussian((30.0, 3.0)), 0.9, np.nan)
     first, last = learnt(blind, X, Y)
     assert first.kernel.scale[0] < 0.15  # labels are 1/17 apart
-    assert last.kernel.scale[0] < 0.5
-    assert last.kernel.scale[1] > 0.5
-    assert last.noise < 0.5
+    assert last
+    for metric in last:
+        assert metric.kernel.scale[0] < 0.5
+        assert metric.kernel.scale[1] > 0.5
+        assert metric.noise < 0.5
 
 
 def test_scales_that_serve_stay_as_they_are(rng):
@@ -115,7 +117,7 @@ def test_scales_that_serve_stay_as_they_are(rng):
     good = Metric(kcdo.Gaussian(), kcdo.Gaussian((1.0,)), 0.05, np.nan)
     first, last = learnt(good, X, Y)
     assert first is good
-    assert last.loss is good.loss or last.kernel.scale[0] == pytest.approx(1.0, rel=0.9)
+    assert any(metric is good for metric in last)
 
 
 def test_what_teaches_nothing():
@@ -129,4 +131,4 @@ def test_what_teaches_nothing():
     few = Judges.of((metric.kernel,), pilot, 5, 30)
     hood = Neighbourhood.of(few, few.nearest((X, Y, np.ones(3000))), pilot)
     assert first_metric(metric, hood, pilot, SETTINGS) is metric  # a handful of judges
-    assert last_metric(metric, hood, pilot, SETTINGS, [metric.template]) is metric
+    assert last_metrics(metric, hood, pilot, SETTINGS, [metric.template]) == [metric]

@@ -565,7 +565,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             (sums,) = self._summed(engine, overview, plan)
             self._solve_sums(plan, sums, started)
         else:
-            learnt = self._learnt(engine, LocalLearning(choice, pilot))
+            learnt = self._learnt(engine, LocalLearning(choice, pilot, options))
             with self._kept(engine, overview, learnt, rows_at) as kept:
                 self._fit_mixture(engine, overview, pilot, plan, choice, options, learnt, kept)
         if rows_at is not None and not engine.facts.kept_nbytes:

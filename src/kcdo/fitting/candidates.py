@@ -37,6 +37,7 @@ _MOST_SHORTENED = 16  # columns that are tried as labels
 _SHORTER = 4.0  # of log scales: about 1/50
 _APART, _ALIKE = 1.0, 0.05  # in scales: rows that differ much, and rows that hardly do
 _WORTH = 0.01  # nats per row, with the log error, that other scales must gain
+_TIED = 0.05  # losses of families between which near rows do not decide
 _LARGEST_TARGET = 4.5
 _BLOCK_NUMBERS = 1 << 20  # distances held at a time
 _MOST_NUMBERS = 1 << 23  # of all candidates of one pass
@@ -203,34 +204,35 @@ def first_metric(metric: Metric, near: Neighbourhood, pilot: Pilot, settings: Se
     return search.as_metric(metric, *best)
 
 
-def last_metric(
+def last_metrics(
     metric: Metric,
     near: Neighbourhood,
     pilot: Pilot,
     settings: Settings,
     families: list[Kernel],
-) -> Metric:
-    """Return family, scales and noise that foretell judged rows best from their near rows.
+) -> list[Metric]:
+    """Return scales and noise of those families that foretell judged rows from near ones best.
 
-    The metric itself where that gains next to nothing.
+    All whose losses are about the least, the metric itself perhaps among them.
     """
-    start, best = metric.theta(pilot.X.shape[1]), BestSoFar[Metric]()
-    least = np.inf
+    start, found = metric.theta(pilot.X.shape[1]), []
     for template in families:
         rival = Metric(template, _filled(template, start, pilot.X.shape[1]), metric.noise, np.nan)
         if not has_metric(rival.kernel, pilot.X):
             continue
         search = _StreamedSearch.of(rival, near, pilot, settings, level=1)
         if search is None:
-            return metric
+            return [metric]
         with blas_limit(1):
-            theta = search.start(rival)
+            theta, best = search.start(rival), BestSoFar[Array]()
             if template == metric.template:
-                least = search.judged(theta)
+                found.append((search.judged(theta), metric))
             for _ in range(2):  # near rows of the scales so far
                 loss, theta = search.learnt(theta)
-                best.offer(loss, search.as_metric(rival, loss, theta))
-    return best.best() if best.loss < least - _WORTH else metric
+                best.offer(loss, theta)
+        found.append((best.loss, search.as_metric(rival, best.loss, best.best())))
+    least = min(loss for loss, _ in found)
+    return [each for loss, each in found if loss <= least + _TIED]
 
 
 @dataclass(frozen=True, eq=False)

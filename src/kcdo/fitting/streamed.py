@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, in_bits
 from kcdo.components import (
     Component,
     ComponentParameters,
@@ -41,7 +41,7 @@ from kcdo.fitting.candidates import (
     first_judges,
     first_metric,
     last_judges,
-    last_metric,
+    last_metrics,
 )
 from kcdo.fitting.densities import ChosenOperator, choose_nearest, choose_plain
 from kcdo.fitting.location import choose_location_scale, scale_of_residuals
@@ -68,8 +68,10 @@ from kcdo.systems import (
 
 _JUDGED_ROWS = 4000  # that say how wide residuals are
 _WEIGHED_ROWS = 1000
+_WEIGHT_DIGITS = 5
 _NOISES_TRIED = 12
 _LEAST_KEPT = 1e-9
+_BITS = 20  # of numbers that searches see: other chunks, other last bits, and the same choice
 _SPREAD_ROWS, _NOISE_ROWS = 400, 1000  # of the scale: every row of a stream is asked for its own
 _MANY_PER_CENTRE = 300  # rows, of which a single one does not move the location
 
@@ -114,6 +116,7 @@ class LocalLearning:
 
     choice: PilotChoice
     pilot: Pilot
+    options: Nystrom
 
     def judges(self) -> Judges | None:
         """Return the judges of the first pass; None where there is nothing to learn by it."""
@@ -139,8 +142,28 @@ class LocalLearning:
             (each for each in self.choice.problem.templates if metric.template in each),
             [metric.template],
         )
-        found = last_metric(metric, hood, self.pilot, self._settings, templates)
-        return Learnt(found, hood, self.choice, self.pilot)
+        found = last_metrics(metric, hood, self.pilot, self._settings, templates)
+        if len(found) > 1:  # near rows do not say which of them centres far apart follow
+            found.sort(key=self._loss_on_centres)
+        return Learnt(found[0], hood, self.choice, self.pilot)
+
+    def _loss_on_centres(self, metric: Metric) -> float:
+        """Return the held-out loss of a regression of the whole sample on centres."""
+        pilot, spec = self.pilot, self.choice.spec
+        centres = _centres(metric.kernel, self.options, pilot, spec.seed)
+        rows = pilot.rows(len(pilot.X))
+        whitened = WhitenedSums.of_rows(
+            metric.kernel, centres, rows.X, rows.weights, n_jobs=spec.n_jobs
+        )
+        judged, centred = rows.sampled(_WEIGHED_ROWS, spec.seed), rows.centred()
+        weights = rows.weights[judged]
+
+        def loss(noise: float) -> float:
+            system = whitened.factor(noise / rows.total)
+            errors = centred[judged] - system.held_out(centred, judged)
+            return normal_loss(errors, system.one_minus_leverage(judged), weights)
+
+        return loss(lowest_alpha(loss, log_noise_bounds(0.0), _NOISES_TRIED // 2))
 
     @property
     def _metric(self) -> Metric:
@@ -259,6 +282,7 @@ class SampleSystem:
     system: NystromSystem
     condensed: Array  # Σ ω k(c, x) b, (m, d)
     rows: Rows
+    bits: int = 53  # of predictions
 
     def without_factor(self) -> object:
         """Return the centres alone."""
@@ -270,7 +294,8 @@ class SampleSystem:
 
     def held_out(self, B: Array) -> Array:
         """Return predictions of the sample, each row without itself."""
-        return self.system.held_out_at(self.rows.X, self.rows.weights, B, self.condensed)
+        found = self.system.held_out_at(self.rows.X, self.rows.weights, B, self.condensed)
+        return in_bits(found, self.bits)
 
     def one_minus_leverage(self) -> Array:
         """Return 1 - leverage of the rows of the sample."""
@@ -305,11 +330,8 @@ class Located:
 
         def loss(noise: float) -> float:
             at = SampleSystem(whitened.factor(noise / sums.weight), condensed, rows)
-            kept = at.one_minus_leverage()[:, None]
-            errors = (centred - at.held_out(centred)) ** 2
-            variance = np.average(errors * kept, axis=0, weights=rows.weights)
-            logs = np.average(np.log(kept), axis=0, weights=rows.weights)
-            return float(np.sum(np.log(np.maximum(variance, 1e-300)) - logs))
+            errors = centred - at.held_out(centred)
+            return normal_loss(errors, at.one_minus_leverage(), rows.weights)
 
         noise = lowest_alpha(loss, log_noise_bounds(0.0), _NOISES_TRIED)
         parameters = replace(chosen.location, noise=noise)
@@ -325,7 +347,8 @@ class Located:
         assert choice.problem is not None
         problem = replace(choice.problem, rows=self.rows.take(np.arange(len(choice.problem.rows))))
         at = SampleSystem(self.system, self.condensed, problem.rows)
-        chosen = scale_of_residuals(problem, self.parameters, metric, at)  # type: ignore[arg-type]
+        rounded = replace(at, bits=_BITS)
+        chosen = scale_of_residuals(problem, self.parameters, metric, rounded)  # type: ignore[arg-type]
         every, settings = replace(at, rows=self.rows), _light(choice.spec.settings)
         found, residuals = fit_map(chosen.location, every, self.rows, chosen.floor, settings)  # type: ignore[arg-type]
         made = replace(self, parameters=chosen.location, map=found, residuals=residuals)
@@ -455,7 +478,7 @@ class StreamedMixture:
             "normal": StudentTail(location, scale, np.inf),
         }
         wanted = {name: batch for name, batch in every.items() if spec.combination.wants(name)}
-        weights = combined_weights(wanted, rows.Y, rows.weights, spec.combination)
+        weights = _weighed(wanted, rows, spec)
         components: list[Component] = [
             PlainDensity(operator),
             LocationScale(located.map, its_operator),
@@ -471,10 +494,10 @@ class StreamedMixture:
         if near is not None:
             learnt, kept = near
             mixture = MixtureBatch(list(wanted.values()), np.array([weights[n] for n in wanted]))
-            nearest = learnt.nearest(len(rows), mixture.pdf_pairs(rows.Y))
+            nearest = learnt.nearest(len(rows), in_bits(mixture.pdf_pairs(rows.Y), _BITS))
             if nearest is not None:
                 wanted |= nearest.light_component.held_out(np.arange(len(rows)))
-                weights = combined_weights(wanted, rows.Y, rows.weights, spec.combination)
+                weights = _weighed(wanted, rows, spec)
                 component, its_parameters = learnt.component(nearest, kept)
                 components.append(component)
                 parameters.append(its_parameters)
@@ -499,6 +522,27 @@ def _held_out(
         values, strength, output.measure, operator.marginal, plan.spec.settings.positivity
     )
     return NodeBatch(operator.layout, masses)
+
+
+def _weighed(held_out: dict[str, Batch], rows: Rows, spec: ModelSpec) -> dict[str, float]:
+    """Return the weights of components, rounded: the last bits of densities do not move them."""
+    found = combined_weights(held_out, rows.Y, rows.weights, spec.combination)
+    if not any(map(spec.combination.leaves_open, found)):
+        return found
+    rounded = {name: round(weight, _WEIGHT_DIGITS) for name, weight in found.items()}
+    total = sum(rounded.values())
+    return {name: weight / total for name, weight in rounded.items()}
+
+
+def normal_loss(errors: Array, kept: Array, weights: Array) -> float:
+    """Return the log score of held-out errors (n, d), each output's variance at its best.
+
+    ``kept`` (n,) is 1 - leverage: errors vary as its inverse.
+    """
+    variance = np.average(errors**2 * kept[:, None], axis=0, weights=weights)
+    return float(
+        np.sum(np.log(np.maximum(variance, 1e-300)) - np.average(np.log(kept), weights=weights))
+    )
 
 
 def _light(settings: Settings) -> Settings:
