@@ -79,6 +79,15 @@ def test_weights_of_rows_are_kept(few, tmp_path):
     assert component(found).unit == pytest.approx(weights.sum() / np.sum(weights**2), rel=1e-12)
 
 
+@pytest.mark.slow
+def test_two_outputs(few, tmp_path):
+    X, y = waves()
+    found = model().fit(chunks(X, np.column_stack([y, -y + X[:, 1]])), rows_at=tmp_path)
+    assert component(found).dim == 2
+    assert found.predict(X[:3]).shape == (3, 2)
+    assert np.isfinite(found.score(X[:30], np.column_stack([y, -y + X[:, 1]])[:30]))
+
+
 def test_a_model_without_its_rows_says_so(fitted, tmp_path):
     queries = waves(5, seed=1)[0]
     fitted.save(tmp_path / "m.kcdo")

@@ -49,7 +49,7 @@ from kcdo.fitting.means import log_noise_bounds, mean_choices, residual_sds
 from kcdo.fitting.metric import Metric
 from kcdo.fitting.pilot import Chunk, Pilot
 from kcdo.fitting.problem import ChosenComponent, Problem, ValidationRows
-from kcdo.fitting.search import lowest_alpha
+from kcdo.fitting.search import BestSoFar, lowest_alpha
 from kcdo.fitting.spec import ModelSpec
 from kcdo.fitting.streaming import StreamPlan, output_of_all
 from kcdo.fitting.weights import combined_weights
@@ -70,6 +70,7 @@ _JUDGED_ROWS = 4000  # that say how wide residuals are
 _WEIGHED_ROWS = 1000
 _WEIGHT_DIGITS = 5
 _NOISES_TRIED = 12
+_EVEN_NOISES = (0.03, 1.0)
 _LEAST_KEPT = 1e-9
 _BITS = 20  # of numbers that searches see: other chunks, other last bits, and the same choice
 _SPREAD_ROWS, _NOISE_ROWS = 400, 1000  # of the scale: every row of a stream is asked for its own
@@ -196,8 +197,8 @@ class Learnt:
         inner = metric_coordinates(without_warps(kernel), after_warps(kernel, X[:1]))
         return KeptRows(folder, self.pilot.n_rows, X.shape[1], Y.shape[1], inner.shape[1])
 
-    def nearest(self, judged: int, beside: Array) -> ChosenComponent | None:
-        """Choose the density of near rows by the first judged rows, beside other components."""
+    def nearest(self, judged: NDArray[np.integer], beside: Array) -> ChosenComponent | None:
+        """Choose the density of near rows by judged rows, beside other components."""
         problem, plain = self.choice.problem, self.choice.plain
         assert problem is not None
         assert plain is not None
@@ -205,7 +206,7 @@ class Learnt:
         rows = replace(rows, weights=self.unit * rows.weights)
         some = replace(problem, rows=rows)
         start = replace(plain, choice=replace(plain.choice, kernel=self.metric.kernel))
-        judges = ValidationRows(np.arange(judged), beside)
+        judges = ValidationRows(judged, beside)
         return choose_nearest(some, start, [self.metric], judges)
 
     def component(
@@ -313,6 +314,7 @@ class Located:
     residuals: Residuals
     loss: float  # held-out log score of a normal distribution, up to a constant
     condensed: Array
+    even: float  # noise ratio by which the predictive variance varies
 
     @classmethod
     def of(
@@ -337,8 +339,8 @@ class Located:
         parameters = replace(chosen.location, noise=noise)
         system = whitened.factor(noise / sums.weight)
         at = SampleSystem(system, condensed, rows)
-        found, residuals = fit_map(parameters, at, rows, chosen.floor, settings)  # type: ignore[arg-type]
-        return cls(parameters, found, system, rows, residuals, loss(noise), condensed)
+        found, residuals, even = _best_scale(parameters, at, chosen.floor, settings)
+        return cls(parameters, found, system, rows, residuals, loss(noise), condensed, even)
 
     def with_scale(
         self, choice: PilotChoice, metric: Metric
@@ -348,11 +350,13 @@ class Located:
         problem = replace(choice.problem, rows=self.rows.take(np.arange(len(choice.problem.rows))))
         at = SampleSystem(self.system, self.condensed, problem.rows)
         rounded = replace(at, bits=_BITS)
-        chosen = scale_of_residuals(problem, self.parameters, metric, rounded)  # type: ignore[arg-type]
+        parameters = replace(self.parameters, noise=self.even)
+        chosen = scale_of_residuals(problem, parameters, metric, rounded)  # type: ignore[arg-type]
+        location = replace(chosen.location, noise=self.parameters.noise)
         every, settings = replace(at, rows=self.rows), _light(choice.spec.settings)
-        found, residuals = fit_map(chosen.location, every, self.rows, chosen.floor, settings)  # type: ignore[arg-type]
-        made = replace(self, parameters=chosen.location, map=found, residuals=residuals)
-        return made, chosen
+        found, residuals, even = _best_scale(location, every, chosen.floor, settings)
+        made = replace(self, parameters=location, map=found, residuals=residuals, even=even)
+        return made, replace(chosen, location=location)
 
     def residual_map(self) -> "ResidualMap":
         """Return what tasks need, without what they do not."""
@@ -493,11 +497,14 @@ class StreamedMixture:
         ]
         if near is not None:
             learnt, kept = near
-            mixture = MixtureBatch(list(wanted.values()), np.array([weights[n] for n in wanted]))
-            nearest = learnt.nearest(len(rows), in_bits(mixture.pdf_pairs(rows.Y), _BITS))
+            some = np.arange(min(len(rows), learnt.near.judged))  # that have their near rows
+            few = {name: batch.take(some) for name, batch in wanted.items()}
+            mixture = MixtureBatch(list(few.values()), np.array([weights[n] for n in few]))
+            rows = rows.take(some)
+            nearest = learnt.nearest(some, in_bits(mixture.pdf_pairs(rows.Y), _BITS))
             if nearest is not None:
-                wanted |= nearest.light_component.held_out(np.arange(len(rows)))
-                weights = _weighed(wanted, rows, spec)
+                few |= nearest.light_component.held_out(some)
+                weights = _weighed(few, rows, spec)
                 component, its_parameters = learnt.component(nearest, kept)
                 components.append(component)
                 parameters.append(its_parameters)
@@ -522,6 +529,24 @@ def _held_out(
         values, strength, output.measure, operator.marginal, plan.spec.settings.positivity
     )
     return NodeBatch(operator.layout, masses)
+
+
+def _best_scale(
+    parameters: LocationParameters, at: SampleSystem, floor: Array, settings: Settings
+) -> tuple[LocationScaleMap, Residuals, float]:
+    """Return the map to location and scale that foretells the sample best, and its noise ratio.
+
+    The predictive variance is that of a few hundred rows, which a location that knows all of them
+    does not share: with more noise it is more even.
+    """
+    rows, best = at.rows, BestSoFar[tuple[LocationScaleMap, Residuals, float]]()
+    more = [noise for noise in _EVEN_NOISES if noise > parameters.noise]
+    for noise in (parameters.noise, *more):
+        found, residuals = fit_map(replace(parameters, noise=noise), at, rows, floor, settings)  # type: ignore[arg-type]
+        scores = student_tail(residuals.location, residuals.scale).logpdf_pairs(rows.Y)
+        loss = -float(np.average(scores, weights=rows.weights))
+        best.offer(loss, (found, residuals, noise))
+    return best.best()
 
 
 def _weighed(held_out: dict[str, Batch], rows: Rows, spec: ModelSpec) -> dict[str, float]:
