@@ -4,6 +4,7 @@ from kcdo.fitting.automatic import AutomaticFit, automatic_fit
 from kcdo.fitting.binning import OutputBins
 from kcdo.fitting.candidates import Judges, NearRows, Neighbourhood
 from kcdo.fitting.chain import joint_fit
+from kcdo.fitting.learning import Learnt, LocalLearning, PilotChoice, pilot_choice
 from kcdo.fitting.metric import Metric
 from kcdo.fitting.output_side import (
     DEFAULT_ALPHA,
@@ -16,16 +17,7 @@ from kcdo.fitting.pilot import Chunk, Pilot, pilot_size
 from kcdo.fitting.problem import ONLY_PLAIN
 from kcdo.fitting.rules import RULES
 from kcdo.fitting.spec import ModelSpec
-from kcdo.fitting.streamed import (
-    Learnt,
-    LocalLearning,
-    Located,
-    LocationPlan,
-    PilotChoice,
-    ResidualPlan,
-    StreamedMixture,
-    pilot_choice,
-)
+from kcdo.fitting.streamed import Located, LocationPlan, ResidualPlan, StreamedMixture
 from kcdo.fitting.streaming import StreamPlan, best_plain, same_plan, stream
 
 __all__ = [
