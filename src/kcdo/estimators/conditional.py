@@ -462,7 +462,8 @@ class ConditionalDensityOperator(ConditionalEstimator):
             )
         if engine is not None:
             try:
-                self._fit_chunks(engine, started, rows_at)
+                with blas_limit(1):  # the bits of a solution depend on the threads that share it
+                    self._fit_chunks(engine, started, rows_at)
             except BaseException:
                 self._forget()  # a fit that fails leaves nothing half-fitted
                 raise
