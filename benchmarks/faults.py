@@ -26,8 +26,9 @@ def data(rows: int, chunks: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return list(zip(np.array_split(X, chunks), np.array_split(y, chunks), strict=True))
 
 
-def model(centres: int) -> kcdo.ConditionalDensityOperator:
-    return kcdo.ConditionalDensityOperator(solver=kcdo.Nystrom(centres), selection="heuristic")
+def model(options: argparse.Namespace) -> kcdo.ConditionalDensityOperator:
+    solver = kcdo.Nystrom(options.centres)
+    return kcdo.ConditionalDensityOperator(solver=solver, selection=options.selection)
 
 
 def answer(fitted: kcdo.ConditionalDensityOperator) -> np.ndarray:
@@ -41,25 +42,26 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=60_000)
     parser.add_argument("--chunks", type=int, default=24)
     parser.add_argument("--centres", type=int, default=200)
+    parser.add_argument("--selection", default="heuristic")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds until a fit hangs")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
     chunks = data(options.rows, options.chunks)
-    expected = answer(model(options.centres).fit(chunks))
+    expected = answer(model(options).fit(chunks))
     parts = [delayed(chunk) for chunk in chunks]
     found = {"ended": 0, "hung": 0, "raised": 0, "kills": 0, "chunks done again": 0}
     deviation = 0.0
     with two_workers() as (cluster, client):
         started = time.perf_counter()
-        model(options.centres).fit(parts, client=client)
+        model(options).fit(parts, client=client)
         seconds = time.perf_counter() - started
         for number in range(options.fits):
             outcome: dict[str, object] = {}
 
             def fit(outcome: dict[str, object] = outcome) -> None:
                 try:
-                    outcome["model"] = model(options.centres).fit(parts, client=client)
+                    outcome["model"] = model(options).fit(parts, client=client)
                 except Exception as error:
                     outcome["error"] = error
 

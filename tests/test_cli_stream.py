@@ -103,6 +103,8 @@ def test_parts_are_groups_of_rows(folder, monkeypatch):
     [
         (["--stream", "--test", "0.2"], 2, "--test and --calibrate need all rows at once"),
         (["--no-stream", "--workers", 2], 2, "--no-stream reads the files as a whole"),
+        (["--rows-at", "kept"], 2, "--rows-at keeps the rows of a streamed fit: it needs --stream"),
+        (["--stream", "--rows-at", "kept"], 1, 'rows_at= is for chunks, fitted with selection="au'),
         (["--cluster", "tcp://127.0.0.1:1", "--workers", 2], 2, "--workers starts one: give one"),
     ],
 )
@@ -129,6 +131,19 @@ def test_what_is_not_there(folder, tmp_path, capsys, monkeypatch):
     code, said = fail("fit", folder, *OPTIONS, "--stream", "-o", out, capsys=capsys)
     assert code == 1
     assert "d.parquet has other columns than" in said
+
+
+def test_rows_that_stay_in_a_folder(folder, tmp_path, capsys, monkeypatch, short_searches):
+    monkeypatch.setattr("kcdo.estimators.conditional._SAMPLE_ROWS", 60)
+    out, kept = tmp_path / "m.kcdo", tmp_path / "rows"
+    options = ["--target", "y", "--centres", 15, "--stream", "--rows-at", kept]
+    said = succeed_here("fit", folder, *options, "-o", out, capsys=capsys)
+    assert "7 times" in said
+    assert np.load(kept / "inputs.npy").shape == (240, 2)
+    (kept / "inputs.npy").unlink()
+    code, said = fail("predict", out, folder, "-o", tmp_path / "p.csv", capsys=capsys)
+    assert code == 1
+    assert "inputs.npy is missing from" in said
 
 
 def test_workers_fit_and_predict(folder, tmp_path, capsys):

@@ -155,6 +155,23 @@ def test_other_chunks_give_the_same_answers_to_rounding(serial):
     assert np.abs(one - two).max() <= tolerance * two.max()
 
 
+def test_other_chunks_make_the_same_choices(monkeypatch, short_searches, tmp_path):
+    """Near rows included: searches do not see the last bits, by which sums differ."""
+    monkeypatch.setattr("kcdo.estimators.conditional._SAMPLE_ROWS", 200)
+    X, y = waves()
+    one, two = (
+        quick(selection="auto").fit(cut(X, y, at=at), rows_at=tmp_path / str(len(at)))
+        for at in ((0, 5, 300, 600), (0, 600))
+    )
+    assert one.report_.weights == two.report_.weights
+    for first, second in zip(one._parameters.components, two._parameters.components, strict=True):
+        assert first.kernels == second.kernels
+        assert getattr(first, "alpha", 0.0) == getattr(second, "alpha", 0.0)
+        assert getattr(first, "location", None) == getattr(second, "location", None)
+    first, second = (model.conditional(X[:20]).pdf(np.linspace(-2, 2, 30)) for model in (one, two))
+    assert np.abs(first - second).max() <= 1e-7 * second.max()  # location: centres nearly coincide
+
+
 def test_bounds_are_felt_alike_for_any_chunks():
     X, y = waves()
     models = [
@@ -252,6 +269,51 @@ def test_workers_killed_in_every_pass_cost_their_chunks_alone(client, serial, tm
     same_bits(model, serial)
     assert len(list(tmp_path.iterdir())) >= 3 * 3 + 3  # three passes, and three chunks again
     assert model.stream_.passes == 3
+
+
+def test_workers_killed_in_every_phase_of_a_default_fit(
+    client, tmp_path, monkeypatch, short_searches
+):
+    """Neighbours, both times, rows that are kept, sums and residuals; centres and weights too.
+
+    Centres and weights are chosen by the client: a worker that dies then holds nothing.
+    """
+    monkeypatch.setattr("kcdo.estimators.conditional._SAMPLE_ROWS", 200)
+    chunks = cut(*waves(), at=(0, 100, 200, 300, 400, 500, 600))
+    serial = quick(selection="auto").fit(chunks, rows_at=tmp_path / "serial")
+    parts = [delayed(chunk) for chunk in chunks]
+    (tmp_path / "reads").mkdir()
+    deaths = {1: 2, 2: 3, 3: 4, 4: 5, 5: 6}  # the reading of each chunk that kills
+    for number, at in deaths.items():
+        parts[number] = delayed(killing)(str(tmp_path / "reads"), number, at, chunks[number])
+    killed = [kill_before(monkeypatch, client, name) for name in ("StreamPlan", "StreamedMixture")]
+    model = quick(selection="auto").fit(parts, client=client, rows_at=tmp_path / "rows")
+    assert all(killed)
+    assert model.stream_.passes == serial.stream_.passes == 7
+    for number, at in deaths.items():  # a worker died there, and the chunk was read again
+        assert (tmp_path / "reads" / f"read-{number}-{at}").exists()
+        assert (tmp_path / "reads" / f"read-{number}-7").exists()
+    same_bits(model, serial)
+    for name in ("inputs", "outputs", "weights", "coordinates"):
+        one, two = (np.load(tmp_path / each / f"{name}.npy") for each in ("rows", "serial"))
+        np.testing.assert_array_equal(one, two)
+    assert_idle(client)
+
+
+def kill_before(monkeypatch, client, name):
+    """Kill a worker, by its own process id, when a class of the fit is first made."""
+    import kcdo.estimators.conditional as module
+
+    killed, make = [], getattr(module, name).of
+
+    def of(*arguments, **options):
+        if not killed:
+            killed.append(next(iter(client.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+        return make(*arguments, **options)
+
+    monkeypatch.setattr(getattr(module, name), "of", of)
+    return killed
 
 
 def test_a_worker_killed_while_it_adds(client, tmp_path):
@@ -463,6 +525,51 @@ def test_a_worker_that_is_paused_does_nothing_and_hinders_nothing(client, serial
         same_bits(quick().fit([delayed(chunk) for chunk in cut(*waves())]), serial)
     finally:
         client.run(paused, False, workers=[address])
+
+
+def hold(dask_worker):
+    dask_worker.held = np.ones(70 << 20)  # 560 MiB
+
+
+def status(dask_worker):
+    return dask_worker.status.name
+
+
+def test_a_worker_paused_by_its_memory_limit(serial):
+    limits = {"target": False, "spill": False, "pause": 0.5, "terminate": False}
+    with (
+        dask.config.set({f"distributed.worker.memory.{key}": at for key, at in limits.items()}),
+        start(2, memory_limit="900MiB") as cluster,
+        Client(cluster) as client,
+    ):
+        address = next(iter(client.nthreads()))
+        client.run(hold, workers=[address])
+        end = time.monotonic() + 30
+        while client.run(status, workers=[address])[address] != "paused":
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        same_bits(quick().fit([delayed(chunk) for chunk in cut(*waves())]), serial)
+        assert client.run(status, workers=[address])[address] == "paused"
+
+
+def test_chunks_of_other_dtypes_are_the_same_numbers(client):
+    X, y = waves()
+    X, y = np.round(4 * X), np.round(y, 3)
+    kinds = [np.float64, np.float32, np.int64, np.int8, object, np.float16]
+    parts = [(part.astype(kind), out) for (part, out), kind in zip(cut(X, y), kinds, strict=True)]
+    same_bits(quick().fit([delayed(part) for part in parts]), quick().fit(cut(X, y)))
+
+
+def test_a_category_that_one_chunk_alone_has_is_unknown_to_predictions(client):
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    X, y = waves(90)
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(c=["u", "v", "w"] * 30)
+    model = quick().fit([(table, y)])
+    frames = [table[:40], table[40:].assign(c="z")]
+    collection = dd.from_delayed([delayed(frame) for frame in frames], meta=table.iloc[:0])
+    with pytest.raises(kcdo.InvalidInputError, match=r"chunk 1: .*'c'.*'z'"):
+        model.predict(collection).compute()
 
 
 def test_a_scheduler_without_workers_and_one_that_goes_away(monkeypatch):

@@ -107,6 +107,13 @@ def fit(
             "memory. By default those of more than 2 GB."
         ),
     ] = None,
+    rows_at: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder in which a streamed fit keeps its rows: those near a query then count "
+            "more. The model needs it to predict."
+        ),
+    ] = None,
     cluster: Cluster = None,
     workers: Workers = None,
     seed: Annotated[int, typer.Option(help="Seed of the random choices.", min=0)] = 0,
@@ -143,7 +150,10 @@ def fit(
         calibration = _holdout("--calibrate", calibrate, group, time, seed)
         _check_shares(test, calibrate, group, time)
         source = Source.of(files, Style.of(sep, decimal, thousands))
-        if _is_streamed(stream, cluster, workers, files, holdout or calibration):
+        streamed = _is_streamed(stream, cluster, workers, files, holdout or calibration)
+        if rows_at is not None and not streamed:
+            raise UsageError("--rows-at keeps the rows of a streamed fit: it needs --stream.")
+        if streamed:
             from kcdo.commands.fitting import FitOptions
             from kcdo.commands.streaming import FileChunks, fit_stream
 
@@ -152,7 +162,7 @@ def fit(
             chunks = FileChunks.of(source, wanted, drop=drop_missing)
             options = FitOptions(selection, centres, seed, verbose=not quiet)
             with cluster_client(cluster, workers) as client:
-                model, line = fit_stream(chunks, options, client)
+                model, line = fit_stream(chunks, options, client, rows_at)
             from kcdo.commands.models import save_model
 
             _tell(console, source, out, save_model(model.saved, path), model, None, line)

@@ -133,15 +133,18 @@ class FileChunks:
         return found if weights is None else (*found, table[weights])
 
 
-def fit_stream(chunks: FileChunks, options: FitOptions, client: Any) -> tuple[Model, str]:
+def fit_stream(
+    chunks: FileChunks, options: FitOptions, client: Any, rows_at: str | None = None
+) -> tuple[Model, str]:
     """Fit to files in parts; return the model, and one line on what it took."""
     first = next(iter(chunks))
     estimator = unfitted(first[0], chunks.wanted, options)
     if client is None:
-        estimator.fit(chunks)
+        estimator.fit(chunks, rows_at=rows_at)
     else:
         delayed = import_extra("dask", extra="dask", what="--cluster and --workers").delayed
-        estimator.fit([delayed(chunks.read)(part) for part in chunks.parts()], client=client)
+        parts = [delayed(chunks.read)(part) for part in chunks.parts()]
+        estimator.fit(parts, client=client, rows_at=rows_at)
     model = Model.of(estimator.set_params(verbose=False))
     _remember(model, chunks.source.names, options.seed)
     facts = estimator.stream_

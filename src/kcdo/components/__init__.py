@@ -33,7 +33,7 @@ from kcdo.components.location_scale import (
 )
 from kcdo.components.mean import MeanOperator
 from kcdo.components.mixture import NAMES, Combination, Mixture, ModelParameters
-from kcdo.components.nearest import NearestDensity, NearestParameters
+from kcdo.components.nearest import KeptNearest, NearestDensity, NearestParameters
 from kcdo.components.node_values import MatrixValues, RowValues, SolvedValues
 from kcdo.components.settings import Effort, Settings
 from kcdo.components.smoothed import (
@@ -72,6 +72,7 @@ __all__ = [
     "DensityOperator",
     "Effort",
     "Gate",
+    "KeptNearest",
     "LinearParameters",
     "LinearRegression",
     "LinearSystem",

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, in_bits
 from kcdo.consistency import need, shape
 from kcdo.errors import InvalidInputError
 from kcdo.linalg import narrow_factors
@@ -70,8 +70,8 @@ class MatrixValues:
 
     def rounded(self, bits: int) -> "MatrixValues":
         """Return the matrices with so many significant bits in each number."""
-        second = None if self.second is None else _rounded(self.second, bits)
-        return MatrixValues(_rounded(self.first, bits), second)
+        second = None if self.second is None else in_bits(self.second, bits)
+        return MatrixValues(in_bits(self.first, bits), second)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,9 +192,3 @@ def embedding(output: Reconstruction) -> Embed:
 def embedded_rows(output: Reconstruction) -> int:
     """Return how many outputs are embedded at a time."""
     return max(1, _BLOCK_ELEMENTS // (output.near_width or output.measure.n_nodes))
-
-
-def _rounded(numbers: Array, bits: int) -> Array:
-    """Return numbers of so many significant bits; those behind are 0, which compresses well."""
-    mantissa, exponent = np.frexp(numbers)
-    return np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)

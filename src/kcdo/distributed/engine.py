@@ -31,7 +31,9 @@ class Task(ABC):
 class StreamFacts:
     """What reading the data took: rows, bytes and chunks, passes, seconds, chunks done again.
 
-    ``sample`` are the inputs of some rows, drawn at random.
+    ``sample`` are the inputs of some rows, drawn at random. Where rows are kept in a folder,
+    ``kept_nbytes`` are the bytes of its files, and ``index_nbytes`` the most memory that the index
+    takes that finds near rows among them.
     """
 
     rows: int = 0
@@ -41,6 +43,8 @@ class StreamFacts:
     seconds: float = 0.0
     retries: int = 0
     sample: Any = None
+    kept_nbytes: int = 0
+    index_nbytes: int = 0
 
 
 class Engine(ABC):

@@ -1,4 +1,4 @@
-"""The passes of a streamed fit: look at every chunk, draw a sample, add up the sums.
+"""The passes of a streamed fit: look at every chunk, draw a sample, find near rows, add up.
 
 Rows are numbered through all chunks, those of weight 0 left out. What is drawn depends on these
 numbers alone, not on where one chunk ends and the next begins.
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.distributed.engine import Task
 from kcdo.errors import InvalidInputError
-from kcdo.fitting import Chunk, Pilot
-from kcdo.systems import NystromSums
+from kcdo.fitting import Chunk, Judges, NearRows, Pilot
+from kcdo.kernels import Kernel, after_warps, metric_coordinates, without_warps
+from kcdo.systems import KeptRows, NystromSums
 
 Categories = dict[int, dict[Hashable, int]]
 
@@ -166,6 +167,54 @@ def pilot_of(drawn: Drawn, overview: Overview) -> Pilot:
     return Pilot(drawn.X, drawn.Y, drawn.weights, overview.lower, overview.upper, overview.n_rows)
 
 
+@dataclass(frozen=True, eq=False)
+class FindNear(Task):
+    """Finds the rows nearest to judged rows: each part of a chunk its own, then those of all."""
+
+    reader: Reader
+    judges: Judges
+
+    def split(self, number: int, chunk: Any) -> Iterable[Chunk]:
+        """Return parts of the rows, of about equal size."""
+        return _parts(self.reader.encoded(chunk))
+
+    def __call__(self, item: Chunk) -> NearRows:
+        """Return the rows of a part that may be among the nearest."""
+        return self.judges.nearest(item)
+
+    def add(self, first: NearRows, second: NearRows) -> NearRows:
+        """Return the nearest of the rows of both."""
+        return self.judges.merged(first, second)
+
+
+@dataclass(frozen=True, eq=False)
+class KeepRows(Task):
+    """Writes rows to a folder, with coordinates in the metric of a kernel."""
+
+    reader: Reader
+    starts: tuple[int, ...]
+    kept: KeptRows
+    kernel: Kernel
+
+    def __call__(self, item: Any) -> dict[int, Array] | None:
+        """Write one chunk; return the number and the inputs of its first row."""
+        number, chunk = item
+        rows = self.reader.encoded(chunk)
+        if rows is None or not len(rows[0]):
+            return None
+        X, Y, weights = rows
+        points = after_warps(self.kernel, X)
+        coordinates = metric_coordinates(without_warps(self.kernel), points)
+        first = self.starts[number]
+        self.kept.write(first, inputs=X, outputs=Y, weights=weights, coordinates=coordinates)
+        return {first: X[0]}
+
+    @staticmethod
+    def add(one: dict[int, Array], other: dict[int, Array]) -> dict[int, Array]:
+        """Return the first rows of both."""
+        return one | other
+
+
 class Plan(Protocol):
     """What sums are made of."""
 
@@ -177,6 +226,16 @@ class Plan(Protocol):
 
     def add(self, sums: NystromSums, chunk: Chunk) -> None:
         """Add rows to the sums."""
+
+
+def _parts(rows: Chunk | None) -> list[Chunk]:
+    """Return rows a part at a time, in one order of memory, on which bits of products depend."""
+    if rows is None or not len(rows[0]):
+        return []
+    X, Y, weights = (np.ascontiguousarray(part) for part in rows)
+    edges = np.linspace(0, len(X), -(-len(X) // PART_ROWS) + 1).astype(int)
+    slices = [slice(*pair) for pair in pairwise(edges)]
+    return [(X[rows], Y[rows], weights[rows]) for rows in slices]
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,14 +252,7 @@ class Sum(Task):
 
     def split(self, number: int, chunk: Any) -> Iterable[Chunk]:
         """Return parts of the rows, of about equal size."""
-        rows = self.reader.encoded(chunk)
-        if rows is None or not len(rows[0]):
-            return []
-        # in one order of memory, on which the bits of a product depend
-        X, Y, weights = (np.ascontiguousarray(part) for part in rows)
-        edges = np.linspace(0, len(X), -(-len(X) // PART_ROWS) + 1).astype(int)
-        slices = [slice(*pair) for pair in pairwise(edges)]
-        return [(X[rows], Y[rows], weights[rows]) for rows in slices]
+        return _parts(self.reader.encoded(chunk))
 
     def __call__(self, item: Chunk) -> tuple[NystromSums, ...]:
         """Return the sums of some rows, one of each plan."""

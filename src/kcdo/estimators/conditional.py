@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -23,7 +24,6 @@ from kcdo.components import (
     Combination,
     DensityOperator,
     Effort,
-    LocationScaleParameters,
     Mixture,
     ModelParameters,
     OperatorParameters,
@@ -38,6 +38,8 @@ from kcdo.consistency import kernel_fits, need, shape
 from kcdo.distributed import (
     Draw,
     Engine,
+    FindNear,
+    KeepRows,
     Look,
     Overview,
     StreamFacts,
@@ -65,6 +67,8 @@ from kcdo.fitting import (
     ONLY_PLAIN,
     RULES,
     Chunk,
+    Learnt,
+    LocalLearning,
     Located,
     LocationPlan,
     ModelSpec,
@@ -73,6 +77,7 @@ from kcdo.fitting import (
     ResidualPlan,
     StreamedMixture,
     StreamPlan,
+    best_plain,
     joint_fit,
     pilot_choice,
     pilot_size,
@@ -98,6 +103,7 @@ from kcdo.systems import (
     Exact,
     Groups,
     Iterative,
+    KeptRows,
     Nystrom,
     NystromSums,
     Queries,
@@ -265,6 +271,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
         time: ArrayLike | None = None,
         *,
         client: Any = None,
+        rows_at: str | PathLike[str] | None = None,
     ) -> Self:
         """Fit to inputs X (N, p) and outputs y (N,) or (N, d), arrays or data frames.
 
@@ -279,6 +286,10 @@ class ConditionalDensityOperator(ConditionalEstimator):
         Dask arrays, Dask data frames, and lists of delayed chunks or futures of them are fitted
         where they are: on the cluster of ``client``, by default the current
         ``distributed.Client``, and without one on this machine, chunk by chunk.
+
+        A default fit of chunks keeps no rows. With ``rows_at``, an empty folder that all workers
+        share, they are kept there as memory maps, and the rows nearest to each query are a
+        component of the model: its predictions need the folder.
         """
         self._check_parameters()
         self._forget()
@@ -289,7 +300,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
                 "nothing by rows that are left out."
             )
         with blas_limit(None if self.n_jobs is None else thread_count(self.n_jobs)):
-            self._fit(X, y, sample_weight, client, kin)
+            self._fit(X, y, sample_weight, client, kin, rows_at)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -431,14 +442,28 @@ class ConditionalDensityOperator(ConditionalEstimator):
 
     # --- how a fit comes about
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, client: Any, kin: Kin | None = None) -> None:
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        client: Any,
+        kin: Kin | None = None,
+        rows_at: str | PathLike[str] | None = None,
+    ) -> None:
         started = time.perf_counter()
         engine = engine_for(
             X, y, sample_weight, client, n_jobs=self.n_jobs, progress=Progress(self.verbose)
         )
+        if rows_at is not None and (engine is None or self.selection != "auto"):
+            raise InvalidInputError(
+                'rows_at= is for chunks, fitted with selection="auto": other fits keep what they '
+                "need of the rows in the model."
+            )
         if engine is not None:
             try:
-                self._fit_chunks(engine, started)
+                with blas_limit(1):  # the bits of a solution depend on the threads that share it
+                    self._fit_chunks(engine, started, rows_at)
             except BaseException:
                 self._forget()  # a fit that fails leaves nothing half-fitted
                 raise
@@ -509,7 +534,9 @@ class ConditionalDensityOperator(ConditionalEstimator):
             )
         return 1.0 - np.exp(-found / len(chain.links))
 
-    def _fit_chunks(self, engine: Engine, started: float) -> None:
+    def _fit_chunks(
+        self, engine: Engine, started: float, rows_at: str | PathLike[str] | None = None
+    ) -> None:
         """Fit to chunks wherever they are: look at all, draw a sample, plan, add up, solve."""
         if self.missing == "marginalise":
             raise InvalidInputError(
@@ -539,7 +566,18 @@ class ConditionalDensityOperator(ConditionalEstimator):
             (sums,) = self._summed(engine, overview, plan)
             self._solve_sums(plan, sums, started)
         else:
-            self._fit_mixture(engine, overview, pilot, plan, choice.located, options, started)
+            learnt = self._learnt(engine, LocalLearning(choice, pilot, options))
+            with self._kept(engine, overview, learnt, rows_at) as kept:
+                self._fit_mixture(engine, overview, pilot, plan, choice, options, learnt, kept)
+        if rows_at is not None and not engine.facts.kept_nbytes:
+            warnings.warn(
+                "rows_at was not used: near rows are a component where there are more rows than "
+                "the sample has, inputs have a metric and do not come back, and Combination "
+                "leaves a weight for them.",
+                KcdoWarning,
+                stacklevel=4,
+            )
+        self.report_ = replace(self.report_, seconds=time.perf_counter() - started)
         self.stream_ = engine.facts
 
     def _fit_mixture(
@@ -548,22 +586,75 @@ class ConditionalDensityOperator(ConditionalEstimator):
         overview: Overview,
         pilot: Pilot,
         plain: StreamPlan,
-        chosen: LocationScaleParameters,
+        choice: PilotChoice,
         options: Nystrom,
-        started: float,
+        learnt: Learnt | None,
+        kept: KeptRows | None,
     ) -> None:
         """Add up the plain density and the location, then the residuals, and weigh them."""
-        spec = plain.spec
-        location = LocationPlan.of(chosen.location, options, pilot, spec)
-        sums, its_sums = self._summed(engine, overview, plain, location)
-        located = Located.of(location, its_sums, chosen, pilot, spec)
+        started, spec, chosen = time.perf_counter(), plain.spec, choice.located
+        assert chosen is not None
+        parameters, plains = [chosen.location], [plain]
+        if learnt is not None and learnt.new:  # all rows say which metric serves better
+            parameters.append(learnt.metric.location)
+            other = replace(spec, kernel_x=learnt.metric.kernel)
+            plains.append(StreamPlan.of(other, options, pilot, judge_alpha=True))
+        locations = [LocationPlan.of(each, options, pilot, spec) for each in parameters]
+        found = self._summed(engine, overview, *plains, *locations)
+        plain, sums = best_plain(plains, found[: len(plains)])
+        several = zip(locations, found[len(plains) :], parameters, strict=True)
+        tried = [
+            Located.of(plan, its_sums, replace(chosen, location=each), pilot, spec)
+            for plan, its_sums, each in several
+        ]
+        located = min(tried, key=lambda each: each.loss)
+        if learnt is not None and located is not tried[0]:
+            located, chosen = located.with_scale(choice, learnt.metric)
         residual = ResidualPlan.of(chosen.residual, located, options, pilot, spec)
         (residual_sums,) = self._summed(engine, overview, residual)
-        fitted = StreamedMixture.of(plain, sums, located, residual, residual_sums)
+        near = None if learnt is None or kept is None else (learnt, kept)
+        fitted = StreamedMixture.of(plain, sums, located, residual, residual_sums, near)
         self._plan, self.sums_ = plain, sums
         self._finish(fitted.system, fitted.model, sums.n_rows, started)
         self._parameters = fitted.parameters
         self.report_ = replace(self.report_, weights=fitted.parameters.weights)
+
+    def _learnt(self, engine: Engine, learning: LocalLearning) -> Learnt | None:
+        """Return scales learnt from near rows among all rows; None where those of the sample do."""
+        judges, reader = learning.judges(), ChunkReader(self)
+        if judges is None:
+            return None
+        find = FindNear(reader, judges)
+        metric = learning.first(judges, engine.total(find, find.add, "near rows"))
+        judges = learning.again(metric)
+        find = FindNear(reader, judges)
+        return learning.last(metric, judges, engine.total(find, find.add, "near rows again"))
+
+    @contextmanager
+    def _kept(
+        self,
+        engine: Engine,
+        overview: Overview,
+        learnt: Learnt | None,
+        rows_at: str | PathLike[str] | None,
+    ) -> Iterator[KeptRows | None]:
+        """Keep all rows in a folder; a fit that fails deletes them again."""
+        wanted = (self.combination or Combination()).wants("nearest")
+        if learnt is None or rows_at is None or not wanted:
+            yield None
+            return
+        kept = learnt.kept(str(Path(rows_at).absolute()))
+        kept.create()
+        facts = engine.facts
+        facts.kept_nbytes, facts.index_nbytes = kept.nbytes, kept.index_nbytes
+        sizes = f"{kept.nbytes / 1e6:.0f} MB, index of at most {kept.index_nbytes / 1e6:.0f} MB"
+        try:
+            kernel = learnt.metric.kernel
+            keep = KeepRows(ChunkReader(self), tuple(overview.starts), kept, kernel)
+            yield kept.written(engine.total(keep, keep.add, f"keeping rows, {sizes}"))
+        except BaseException:
+            kept.remove()
+            raise
 
     def _summed(self, engine: Engine, overview: Overview, *plans: Any) -> tuple[NystromSums, ...]:
         """Return the sums of plans over all rows."""

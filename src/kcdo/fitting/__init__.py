@@ -2,7 +2,10 @@
 
 from kcdo.fitting.automatic import AutomaticFit, automatic_fit
 from kcdo.fitting.binning import OutputBins
+from kcdo.fitting.candidates import Judges, NearRows, Neighbourhood
 from kcdo.fitting.chain import joint_fit
+from kcdo.fitting.learning import Learnt, LocalLearning, PilotChoice, pilot_choice
+from kcdo.fitting.metric import Metric
 from kcdo.fitting.output_side import (
     DEFAULT_ALPHA,
     output_side,
@@ -14,15 +17,8 @@ from kcdo.fitting.pilot import Chunk, Pilot, pilot_size
 from kcdo.fitting.problem import ONLY_PLAIN
 from kcdo.fitting.rules import RULES
 from kcdo.fitting.spec import ModelSpec
-from kcdo.fitting.streamed import (
-    Located,
-    LocationPlan,
-    PilotChoice,
-    ResidualPlan,
-    StreamedMixture,
-    pilot_choice,
-)
-from kcdo.fitting.streaming import StreamPlan, same_plan, stream
+from kcdo.fitting.streamed import Located, LocationPlan, ResidualPlan, StreamedMixture
+from kcdo.fitting.streaming import StreamPlan, best_plain, same_plan, stream
 
 __all__ = [
     "DEFAULT_ALPHA",
@@ -30,9 +26,15 @@ __all__ = [
     "RULES",
     "AutomaticFit",
     "Chunk",
+    "Judges",
+    "Learnt",
+    "LocalLearning",
     "Located",
     "LocationPlan",
+    "Metric",
     "ModelSpec",
+    "NearRows",
+    "Neighbourhood",
     "OutputBins",
     "Pilot",
     "PilotChoice",
@@ -40,6 +42,7 @@ __all__ = [
     "StreamPlan",
     "StreamedMixture",
     "automatic_fit",
+    "best_plain",
     "joint_fit",
     "output_side",
     "pilot_choice",

@@ -16,8 +16,8 @@ from kcdo.components import (
 from kcdo.fitting.filter_search import FilterSearch
 from kcdo.fitting.metric import Metric
 from kcdo.fitting.open_outputs import OpenOutputs
+from kcdo.fitting.pilot import MOST_REPEAT
 from kcdo.fitting.problem import (
-    MOST_REPEAT,
     ChosenComponent,
     Problem,
     Unfactored,

@@ -47,6 +47,19 @@ def choose_location_scale(problem: Problem, means: list[Metric]) -> ChosenCompon
     )
 
 
+def scale_of_residuals(
+    problem: Problem, parameters: LocationParameters, best: Metric, system: System
+) -> LocationScaleParameters:
+    """Choose varying noise and the density of residuals for a location that is known.
+
+    ``system`` is that of the location, as the rows of the problem see it.
+    """
+    chosen = _with_varying_noise(problem, parameters, best, system)
+    _, residuals = fit_map(chosen, system, problem.rows, problem.floor, problem.spec.settings)
+    inner = _chosen_residual(problem, best, residuals)
+    return LocationScaleParameters(chosen, inner.parameters, problem.floor)
+
+
 def rival_densities(problem: Problem, located: ChosenComponent) -> Array:
     """Return held-out densities of location and scale, with a little tail, at rows of a race."""
     judged = problem.rows.sampled(problem.effort.race_rows, problem.spec.seed)

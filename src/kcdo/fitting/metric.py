@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.components import Settings
+from kcdo.components import LocationParameters, Settings
 from kcdo.fitting.families import families
 from kcdo.fitting.local import LOG_NOISE_RANGE, LocalLoss, Neighbourhoods
 from kcdo.fitting.objectives import RegressionLoss, normal_loss
-from kcdo.fitting.search import BestSoFar, Objective, minimise
+from kcdo.fitting.search import BestSoFar, Bounds, Objective, minimise
 from kcdo.kernels import (
     FeatureMap,
     FreeScales,
@@ -73,6 +73,11 @@ class Metric:
     inflation: float = 1.0
     shared: bool = False  # whether all columns have one scale
     columns: NDArray[np.integer] | None = None  # the features it sees; None: all
+
+    @property
+    def location(self) -> LocationParameters:
+        """A regression with this kernel and noise, which does not vary."""
+        return LocationParameters(self.kernel, self.noise, inflation=self.inflation)
 
     def theta(self, columns: int) -> Array:
         """Return log scales and log noise on so many columns: where a search begins."""
@@ -159,7 +164,7 @@ class MetricSearch:
         _, theta = some.free(some.objective(start, 0), start, effort.metric_steps[0])
         objective = self.objective(theta, 1)  # as all rows see it
         loss, _ = self.free(objective, theta, 0)
-        return loss + _log_error(objective, theta), theta
+        return loss + log_error(objective, theta), theta
 
     def refined(self, start: Array, *, thorough: bool = True) -> tuple[float, Array]:
         """Return loss and parameters of more steps.
@@ -180,7 +185,7 @@ class MetricSearch:
         for theta in found:
             judge = self.objective(theta, 1, fresh=True)
             loss, _ = self.free(judge, theta, 0)
-            best.offer(loss + _log_error(judge, theta), (loss, theta))
+            best.offer(loss + log_error(judge, theta), (loss, theta))
         return best.best()
 
     def _subsample(self, number: int) -> "MetricSearch":
@@ -225,9 +230,17 @@ class MetricSearch:
 
     def free(self, objective: Objective, start: Array, steps: int) -> tuple[float, Array]:
         """Return what scales of their own reach, each column at its price."""
+        priced = self.priced(objective)
+        if not steps:
+            return priced(start)[0], start
+        theta, value = minimise(priced, start, self.bounds, steps, _GOOD_ENOUGH)
+        return value, theta
+
+    def priced(self, objective: Objective) -> Objective:
+        """Return a loss with the price of each column that counts."""
         middle = self.middle
 
-        def priced(theta: Array) -> tuple[float, Array]:
+        def loss(theta: Array) -> tuple[float, Array]:
             value, slope = objective(theta)
             # half-Cauchy about no effect: long scales are free
             ratio = np.exp(2.0 * np.minimum(middle - theta[:-1], 300.0))
@@ -235,11 +248,12 @@ class MetricSearch:
             slope = slope - np.append(2.0 * price * ratio / (1.0 + ratio), 0.0)
             return value + price * float(np.sum(np.log1p(ratio))), slope
 
-        bounds = [(m + _SCALE_REACH[0], m + _SCALE_REACH[1]) for m in middle] + [LOG_NOISE_RANGE]
-        if not steps:
-            return priced(start)[0], start
-        theta, value = minimise(priced, start, bounds, steps, _GOOD_ENOUGH)
-        return value, theta
+        return loss
+
+    @property
+    def bounds(self) -> Bounds:
+        """Bounds of log scales and log noise."""
+        return [(m + _SCALE_REACH[0], m + _SCALE_REACH[1]) for m in self.middle] + [LOG_NOISE_RANGE]
 
     @property
     def _count(self) -> float:
@@ -379,10 +393,10 @@ def _shared_if_likely(search: MetricSearch, free_loss: float) -> tuple[float, Ar
 def _judged(search: MetricSearch, loss: float, theta: Array) -> Metric:
     """Return the metric, by whose errors others are compared with it."""
     judge = search.objective(theta, 1, fresh=True)
-    return search.metric(loss + _log_error(judge, theta), theta)
+    return search.metric(loss + log_error(judge, theta), theta)
 
 
-def _log_error(objective: RegressionLoss | LocalLoss, theta: Array) -> float:
+def log_error(objective: RegressionLoss | LocalLoss, theta: Array) -> float:
     """Return the log mean absolute error of held-out rows.
 
     A metric can gain likelihood by what it says of its own errors: rows in a long tail of an input

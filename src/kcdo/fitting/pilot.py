@@ -15,6 +15,7 @@ Chunk = tuple[NDArray, Array, Array]  # inputs, outputs (N, d), weights
 
 _LEAST_ROWS = 2000
 _ROWS_PER_CENTRE = 20
+MOST_REPEAT = 0.5  # share of rows beyond which inputs come back as a rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +60,11 @@ class Pilot:
         rows = np.random.default_rng(seed).choice(n, min(n, n_pilot), replace=False)
         X, Y, weights = (part[rows] for part in data)
         return cls(X, Y, weights, data[1].min(axis=0), data[1].max(axis=0), n)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether inputs come back as a rule, or have no order at all."""
+        return self.X.dtype == object or self.rows(_LEAST_ROWS).share_repeated > MOST_REPEAT
 
     def rows(self, most: int) -> Rows:
         """Return the first rows of the sample, which are a sample too."""

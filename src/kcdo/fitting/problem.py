@@ -12,6 +12,7 @@ from kcdo.components import Combination, Component, ComponentParameters, Effort
 from kcdo.fitting.families import families
 from kcdo.fitting.losses import BalancedScore, LogScore, Loss
 from kcdo.fitting.metric import Metric
+from kcdo.fitting.pilot import MOST_REPEAT
 from kcdo.fitting.spec import ModelSpec
 from kcdo.kernels import (
     Kernel,
@@ -25,8 +26,6 @@ from kcdo.kernels import (
 from kcdo.measures import UniformBox
 from kcdo.rows import Rows, sampled
 from kcdo.systems import Factorable
-
-MOST_REPEAT = 0.5  # share of rows beyond which inputs come back as a rule
 
 Unfactored = Callable[[Kernel, Rows], Factorable]
 

@@ -108,14 +108,21 @@ def search_alpha(
 def lowest_alpha(
     judge: Callable[[float], float], bounds: tuple[float, float], judgements: int
 ) -> float:
-    """Return the α of least loss between bounds of its logarithm, by Brent's method."""
+    """Return the α of least loss between bounds of its logarithm, by Brent's method.
+
+    Its logarithm is a multiple of 1/64, so that the last bits of the losses do not move it.
+    """
+
+    def on_grid(log_alpha: float) -> float:
+        return float(np.exp(np.round(64.0 * log_alpha) / 64.0))
+
     result = minimize_scalar(
-        lambda log_alpha: judge(float(np.exp(log_alpha))),
+        lambda log_alpha: judge(on_grid(log_alpha)),
         bounds=bounds,
         method="bounded",
         options={"maxiter": judgements, "xatol": 0.2},
     )
-    return float(np.exp(result.x))
+    return on_grid(result.x)
 
 
 def search_nugget(

@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, in_bits
 from kcdo.components import (
+    Component,
+    ComponentParameters,
     DensityOperator,
     LocationParameters,
     LocationScale,
@@ -23,60 +25,43 @@ from kcdo.components import (
     OperatorParameters,
     PlainDensity,
     Residuals,
+    Settings,
     fit_map,
     student_tail,
 )
 from kcdo.components.density import node_masses
-from kcdo.distributions import AffineBatch, Batch, NodeBatch, StudentTail
+from kcdo.distributions import AffineBatch, Batch, MixtureBatch, NodeBatch, StudentTail
 from kcdo.fitting.binning import OutputBins
-from kcdo.fitting.densities import choose_plain
-from kcdo.fitting.location import choose_location_scale
-from kcdo.fitting.means import log_noise_bounds, mean_choices, residual_sds
+from kcdo.fitting.learning import Learnt, PilotChoice, chosen_centres, normal_loss
+from kcdo.fitting.location import scale_of_residuals
+from kcdo.fitting.means import log_noise_bounds
+from kcdo.fitting.metric import Metric
 from kcdo.fitting.pilot import Chunk, Pilot
-from kcdo.fitting.problem import Problem
-from kcdo.fitting.search import lowest_alpha
+from kcdo.fitting.search import BestSoFar, lowest_alpha
 from kcdo.fitting.spec import ModelSpec
 from kcdo.fitting.streaming import StreamPlan
 from kcdo.fitting.weights import combined_weights
 from kcdo.kernels import Kernel, cross_gram
 from kcdo.measures import Grid
 from kcdo.rows import Rows
-from kcdo.systems import Exact, Nystrom, NystromSums, NystromSystem, WhitenedSums, whitened_basis
+from kcdo.systems import (
+    KeptRows,
+    Nystrom,
+    NystromSums,
+    NystromSystem,
+    WhitenedSums,
+    whitened_basis,
+)
 
 _JUDGED_ROWS = 4000  # that say how wide residuals are
 _WEIGHED_ROWS = 1000
+_WEIGHT_DIGITS = 5
 _NOISES_TRIED = 12
+_EVEN_NOISES = (0.03, 1.0)
 _LEAST_KEPT = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class PilotChoice:
-    """What a pilot sample chooses: the plain density, and location and scale if they are wanted."""
-
-    spec: ModelSpec
-    located: LocationScaleParameters | None = None
-
-
-def pilot_choice(spec: ModelSpec, rows: Rows) -> PilotChoice:
-    """Choose all that a sample can choose: everything but noise, α and weights."""
-    exact = replace(spec, settings=replace(spec.settings, solver=Exact()), transforms=False)
-    # a stream keeps centres, not inputs
-    problem = Problem.of(exact, rows, allows_nugget=False)
-    if not problem.learns:
-        return PilotChoice(spec)
-    problem = replace(problem, rows=rows.of_effective_weight())
-    means = mean_choices(problem)
-    output = choose_plain(problem, means, residual_sds(means[0], problem)).parameters
-    side = output.output
-    plain = replace(
-        spec, kernel_x=output.kernel, kernel_y=side.kernel.kernel, alpha_prime=side.ridge
-    )
-    wants = problem.spec.combination.wants
-    if not any(map(wants, LocationScaleParameters.names)):
-        return PilotChoice(plain)
-    parameters = choose_location_scale(problem, means).parameters
-    assert isinstance(parameters, LocationScaleParameters)
-    return PilotChoice(plain, parameters)
+_BITS = 20  # of numbers that searches see: other chunks, other last bits, and the same choice
+_SPREAD_ROWS, _NOISE_ROWS = 400, 1000  # of the scale: every row of a stream is asked for its own
+_MANY_PER_CENTRE = 300  # rows, of which a single one does not move the location
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +81,7 @@ class LocationPlan:
         """Choose centres among the rows of the sample."""
         rows = pilot.rows(_JUDGED_ROWS)
         offset = np.average(rows.Y, axis=0, weights=rows.weights)
-        centres = _centres(parameters.kernel, options, pilot, spec.seed)
+        centres = chosen_centres(parameters.kernel, options, pilot, spec.seed)
         return cls(parameters.kernel, centres, offset, options.chunk_rows, spec.n_jobs)
 
     def alone(self) -> "LocationPlan":
@@ -128,6 +113,7 @@ class SampleSystem:
     system: NystromSystem
     condensed: Array  # Σ ω k(c, x) b, (m, d)
     rows: Rows
+    bits: int = 53  # of predictions
 
     def without_factor(self) -> object:
         """Return the centres alone."""
@@ -139,7 +125,8 @@ class SampleSystem:
 
     def held_out(self, B: Array) -> Array:
         """Return predictions of the sample, each row without itself."""
-        return self.system.held_out_at(self.rows.X, self.rows.weights, B, self.condensed)
+        found = self.system.held_out_at(self.rows.X, self.rows.weights, B, self.condensed)
+        return in_bits(found, self.bits)
 
     def one_minus_leverage(self) -> Array:
         """Return 1 - leverage of the rows of the sample."""
@@ -155,6 +142,9 @@ class Located:
     system: NystromSystem
     rows: Rows
     residuals: Residuals
+    loss: float  # held-out log score of a normal distribution, up to a constant
+    condensed: Array
+    even: float  # noise ratio by which the predictive variance varies
 
     @classmethod
     def of(
@@ -166,28 +156,42 @@ class Located:
         spec: ModelSpec,
     ) -> "Located":
         """Judge the noise on the sample and fit location and scale."""
-        rows = pilot.rows(_JUDGED_ROWS)
+        rows, settings = pilot.rows(_JUDGED_ROWS), _light(spec.settings)
         whitened, condensed = plan.whitened(sums), sums.targets.T
         centred = rows.Y - plan.offset
 
         def loss(noise: float) -> float:
             at = SampleSystem(whitened.factor(noise / sums.weight), condensed, rows)
-            kept = at.one_minus_leverage()[:, None]
-            errors = (centred - at.held_out(centred)) ** 2
-            variance = np.average(errors * kept, axis=0, weights=rows.weights)
-            logs = np.average(np.log(kept), axis=0, weights=rows.weights)
-            return float(np.sum(np.log(np.maximum(variance, 1e-300)) - logs))
+            errors = centred - at.held_out(centred)
+            return normal_loss(errors, at.one_minus_leverage(), rows.weights)
 
         noise = lowest_alpha(loss, log_noise_bounds(0.0), _NOISES_TRIED)
         parameters = replace(chosen.location, noise=noise)
         system = whitened.factor(noise / sums.weight)
         at = SampleSystem(system, condensed, rows)
-        found, residuals = fit_map(parameters, at, rows, chosen.floor, spec.settings)  # type: ignore[arg-type]
-        return cls(parameters, found, system, rows, residuals)
+        found, residuals, even = _best_scale(parameters, at, chosen.floor, settings)
+        return cls(parameters, found, system, rows, residuals, loss(noise), condensed, even)
+
+    def with_scale(
+        self, choice: PilotChoice, metric: Metric
+    ) -> "tuple[Located, LocationScaleParameters]":
+        """Choose varying noise and the density of residuals anew, for residuals of all rows."""
+        assert choice.problem is not None
+        problem = replace(choice.problem, rows=self.rows.take(np.arange(len(choice.problem.rows))))
+        at = SampleSystem(self.system, self.condensed, problem.rows)
+        rounded = replace(at, bits=_BITS)
+        parameters = replace(self.parameters, noise=self.even)
+        chosen = scale_of_residuals(problem, parameters, metric, rounded)  # type: ignore[arg-type]
+        location = replace(chosen.location, noise=self.parameters.noise)
+        every, settings = replace(at, rows=self.rows), _light(choice.spec.settings)
+        found, residuals, even = _best_scale(location, every, chosen.floor, settings)
+        made = replace(self, parameters=location, map=found, residuals=residuals, even=even)
+        return made, replace(chosen, location=location)
 
     def residual_map(self) -> "ResidualMap":
         """Return what tasks need, without what they do not."""
-        half = self.system.half_inverse
+        few = self.system.sums.weight <= _MANY_PER_CENTRE * len(self.system.centres)
+        half = self.system.half_inverse if few else None
         light = replace(self.map, spread=replace(self.map.spread))  # each worker factors its own
         return ResidualMap(light, half, self.system.sums.counts)
 
@@ -197,13 +201,15 @@ class ResidualMap:
     """Held-out residuals of rows behind the sums of a location."""
 
     map: LocationScaleMap
-    half: Array  # W (m, r): the leverage of a row is |k(x, centres) W|², times its weight
+    half: Array | None  # W (m, r): the leverage of a row is |k(x, centres) W|², times its weight
     counts: bool
 
     def __call__(self, chunk: Chunk) -> Array:
         """Return the residuals, (N, d)."""
         X, Y, weights = chunk
         location, scale = self.map(X)
+        if self.half is None:  # leverages are at most m, all together: no row counts
+            return (Y - location) / scale
         halves = self.map.location.centres.section(X) @ self.half
         leverage = np.einsum("ij,ij->i", halves, halves) * (1.0 if self.counts else weights)
         kept = np.maximum(1.0 - leverage, _LEAST_KEPT)
@@ -232,7 +238,7 @@ class ResidualPlan:
         output, rows = chosen.output, located.rows
         assert isinstance(output.measure, Grid), "residuals are on a grid"
         lower, upper = output.measure.lower, output.measure.upper
-        centres = _centres(chosen.kernel, options, pilot, spec.seed)
+        centres = chosen_centres(chosen.kernel, options, pilot, spec.seed)
         bins = OutputBins.of(output, len(centres))
         clipped = np.clip(located.residuals.values, lower, upper)
         few = slice(0, _WEIGHED_ROWS)
@@ -285,8 +291,12 @@ class StreamedMixture:
         located: Located,
         residual: ResidualPlan,
         its_sums: NystromSums,
+        near: tuple[Learnt, KeptRows] | None = None,
     ) -> "StreamedMixture":
-        """Solve the sums, and weigh the components by held-out rows of the sample."""
+        """Solve the sums, and weigh the components by held-out rows of the sample.
+
+        Near rows are one of them where all rows are kept.
+        """
         spec = plain.spec
         rows = located.rows.take(np.arange(min(_WEIGHED_ROWS, len(located.rows))))
         system, its_system = plain.system(sums), residual.plan.system(its_sums)
@@ -302,17 +312,34 @@ class StreamedMixture:
             "normal": StudentTail(location, scale, np.inf),
         }
         wanted = {name: batch for name, batch in every.items() if spec.combination.wants(name)}
-        weights = combined_weights(wanted, rows.Y, rows.weights, spec.combination)
-        components = PlainDensity(operator), LocationScale(located.map, its_operator)
-        parameters = (
+        weights = _weighed(wanted, rows, spec)
+        components: list[Component] = [
+            PlainDensity(operator),
+            LocationScale(located.map, its_operator),
+        ]
+        parameters: list[ComponentParameters] = [
             OperatorParameters(plain.kernel, system.alpha, plain.output),
             LocationScaleParameters(
                 located.parameters,
                 OperatorParameters(residual.plan.kernel, its_system.alpha, residual.plan.output),
                 located.map.floor,
             ),
-        )
-        return cls(Mixture(components, weights), ModelParameters(parameters, weights), system)
+        ]
+        if near is not None:
+            learnt, kept = near
+            some = np.arange(min(len(rows), learnt.near.judged))  # that have their near rows
+            few = {name: batch.take(some) for name, batch in wanted.items()}
+            mixture = MixtureBatch(list(few.values()), np.array([weights[n] for n in few]))
+            rows = rows.take(some)
+            nearest = learnt.nearest(some, in_bits(mixture.pdf_pairs(rows.Y), _BITS))
+            if nearest is not None:
+                few |= nearest.light_component.held_out(some)
+                weights = _weighed(few, rows, spec)
+                component, its_parameters = learnt.component(nearest, kept)
+                components.append(component)
+                parameters.append(its_parameters)
+        chosen = ModelParameters(tuple(parameters), weights)
+        return cls(Mixture(tuple(components), weights), chosen, system)
 
 
 def _held_out(
@@ -334,6 +361,35 @@ def _held_out(
     return NodeBatch(operator.layout, masses)
 
 
-def _centres(kernel: Kernel, options: Nystrom, pilot: Pilot, seed: int) -> NDArray:
-    rng = np.random.default_rng(seed)
-    return options.choose(kernel, pilot.X, options.n_centres(pilot.n_rows), rng)
+def _best_scale(
+    parameters: LocationParameters, at: SampleSystem, floor: Array, settings: Settings
+) -> tuple[LocationScaleMap, Residuals, float]:
+    """Return the map to location and scale that foretells the sample best, and its noise ratio.
+
+    The predictive variance is that of a few hundred rows, which a location that knows all of them
+    does not share: with more noise it is more even.
+    """
+    rows, best = at.rows, BestSoFar[tuple[LocationScaleMap, Residuals, float]]()
+    more = [noise for noise in _EVEN_NOISES if noise > parameters.noise]
+    for noise in (parameters.noise, *more):
+        found, residuals = fit_map(replace(parameters, noise=noise), at, rows, floor, settings)  # type: ignore[arg-type]
+        scores = student_tail(residuals.location, residuals.scale).logpdf_pairs(rows.Y)
+        loss = -float(np.average(scores, weights=rows.weights))
+        best.offer(loss, (found, residuals, noise))
+    return best.best()
+
+
+def _weighed(held_out: dict[str, Batch], rows: Rows, spec: ModelSpec) -> dict[str, float]:
+    """Return the weights of components, rounded: the last bits of densities do not move them."""
+    found = combined_weights(held_out, rows.Y, rows.weights, spec.combination)
+    if not any(map(spec.combination.leaves_open, found)):
+        return found
+    rounded = {name: round(weight, _WEIGHT_DIGITS) for name, weight in found.items()}
+    total = sum(rounded.values())
+    return {name: weight / total for name, weight in rounded.items()}
+
+
+def _light(settings: Settings) -> Settings:
+    """Return settings for a scale that costs less than the sums."""
+    effort = replace(settings.effort, spread_rows=_SPREAD_ROWS, noise_rows=_NOISE_ROWS)
+    return replace(settings, effort=effort)

@@ -73,7 +73,7 @@ class StreamPlan:
         """Choose from the pilot sample by the heuristic rule, with the N of all rows."""
         check_output(spec, pilot.Y)
         kernel = with_median_scales(spec.kernel_x, pilot.X, pilot.weights, seed=spec.seed)
-        output = _output_side(replace(spec, kernel_x=kernel), pilot)
+        output = output_of_all(replace(spec, kernel_x=kernel), pilot)
         rng = np.random.default_rng(spec.seed)
         centres = options.choose(kernel, pilot.X, options.n_centres(pilot.n_rows), rng)
         bins = OutputBins.of(output, len(centres))
@@ -153,13 +153,18 @@ class StreamPlan:
             self.kernel, self.centres, self.whitening, sums, n_jobs=self.spec.n_jobs
         )
         if self.judges is not None and self.spec.alpha is None:
-            return whitened.factor(self._judged_alpha(whitened, sums))
+            loss = self._judged(whitened, sums)
+            return whitened.factor(lowest_alpha(loss, _ALPHA_RANGE, _ALPHAS_TRIED))
         n_nodes = self.output.measure.n_nodes
         alpha = ridge_value(self.spec.alpha, DEFAULT_ALPHA, sums.n_effective, n_nodes)
         return whitened.factor(alpha)
 
-    def _judged_alpha(self, whitened: WhitenedSums, sums: NystromSums) -> float:
-        """Return the α of least held-out log score of the judges, which are among the rows."""
+    def judged_loss(self, system: NystromSystem, sums: NystromSums) -> float:
+        """Return the held-out log score of the judges at the α of a system."""
+        return self._judged(system.sums, sums)(system.alpha)
+
+    def _judged(self, whitened: WhitenedSums, sums: NystromSums) -> Callable[[float], float]:
+        """Return the held-out log score of the judges, which are among the rows, by α."""
         assert self.judges is not None
         X, Y, weights = self.judges
         embedded = self.output.embed(Y)
@@ -170,7 +175,7 @@ class StreamPlan:
             held_out = whitened.factor(alpha).held_out_at(X, weights, embedded, targets)
             return LogScore()(scoring, self.output.reconstruct(held_out))[0]
 
-        return lowest_alpha(loss, _ALPHA_RANGE, _ALPHAS_TRIED)
+        return loss
 
     def embedded_targets(self, sums: NystromSums) -> Array:
         """Return the summed embeddings on the nodes, (m, M)."""
@@ -189,6 +194,16 @@ class StreamPlan:
         condensed = Condensed(targets, sums.ones, total)
         positivity = self.spec.settings.positivity
         return DensityOperator.of_condensed(system, self.output, condensed, positivity)
+
+
+def best_plain(
+    plans: list[StreamPlan], sums: tuple[NystromSums, ...]
+) -> tuple[StreamPlan, NystromSums]:
+    """Return the plan whose model foretells its judges best, and its sums."""
+    if len(plans) == 1:
+        return plans[0], sums[0]
+    pairs = list(zip(plans, sums, strict=True))
+    return min(pairs, key=lambda pair: pair[0].judged_loss(pair[0].system(pair[1]), pair[1]))
 
 
 def same_plan(first: StreamPlan, second: StreamPlan) -> bool:
@@ -220,7 +235,7 @@ def stream(
     return sums
 
 
-def _output_side(spec: ModelSpec, pilot: Pilot) -> Reconstruction:
+def output_of_all(spec: ModelSpec, pilot: Pilot) -> Reconstruction:
     """Return the output side from an exact fit of a few pilot rows, with the N of all rows."""
     share = pilot.n_rows / len(pilot.X)
     groups = Groups.of(pilot.X[:_PILOT_ROWS], pilot.weights[:_PILOT_ROWS])

@@ -111,6 +111,8 @@ register(
 register("MeanOperator", components.MeanOperator)
 register("PlainDensity", components.PlainDensity)
 register("NearestDensity", components.NearestDensity)
+register("KeptRows", systems.KeptRows)
+register("KeptNearest", components.KeptNearest)
 register("Regression", components.Regression)
 register("RidgeSpread", components.Spread)
 register("LocationScale", components.LocationScaleMap)

@@ -5,12 +5,14 @@ from kcdo.systems.choice import choose_solver, may_repeat, unfactored
 from kcdo.systems.exact import BlockProduct, ExactRows, ExactSystem
 from kcdo.systems.finding import Finder
 from kcdo.systems.groups import Groups, effective_size
+from kcdo.systems.kept import KeptRows
 from kcdo.systems.leave_one_out import left_out_share, one_minus_leverage, residuals
-from kcdo.systems.nearest import NearestRows, NearestSystem, rows_used
+from kcdo.systems.nearest import NEIGHBOURS, NearestRows, NearestSystem, rows_used
 from kcdo.systems.nystrom import NystromSums, NystromSystem, WhitenedSums, whitened_basis
 from kcdo.systems.options import Exact, Iterative, Nystrom, Solver
 
 __all__ = [
+    "NEIGHBOURS",
     "BlockProduct",
     "Centres",
     "Condensed",
@@ -22,6 +24,7 @@ __all__ = [
     "Finder",
     "Groups",
     "Iterative",
+    "KeptRows",
     "NearestRows",
     "NearestSystem",
     "Nystrom",

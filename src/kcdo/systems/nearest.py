@@ -176,6 +176,10 @@ class NearestSystem(System):
         ridge = float(self.rows.weights.sum()) * self.alpha
         return weights, np.maximum(self.kernel.diag(queries) + ridge - explained, 1e-12)
 
+    def weights_among(self, queries: NDArray, places: NDArray[np.integer]) -> csr_array:
+        """Return weights w(x'), sparse (Q, N), of near rows that are known, (Q, k)."""
+        return self._weights(after_warps(self.kernel, queries), places)[0]
+
     def variance_left_out(self, rows: RowNumbers) -> Array:
         """Return the predictive variance of some rows without themselves, as above."""
         ridge = float(self.rows.weights.sum()) * self.alpha
