@@ -3,6 +3,9 @@
     python -m benchmarks.accuracy [--methods gp qrf] [--sets yacht] [--splits N] [--data DIR]
                                   [--out DIR] [--retry]
 
+Rounded outputs (``experiments.data.ROUNDED``) are scored by the probability of the interval that
+was rounded, and coverage by the randomised PIT, for every method alike: ``benchmarks/rounded.py``.
+
 Every run adds a line to ``<out>/<set>/<method>.jsonl``; what is there is not run again, so that a
 stopped run goes on where it was. ``python -m benchmarks.accuracy_table`` draws the tables.
 """
@@ -20,7 +23,8 @@ from typing import Any
 import numpy as np
 
 import kcdo
-from experiments.data import PROBLEMS, Problem, Split, problem
+from benchmarks.rounded import rounded_scores
+from experiments.data import PROBLEMS, ROUNDED, Problem, Split, problem
 from experiments.donut import QUERIES, SQUARE
 from experiments.rivals import METHODS, NotApplicable
 from kcdo.arrays import Array
@@ -29,6 +33,14 @@ OUT = Path(__file__).parent / "results" / "accuracy"
 PACKAGES = {
     "hgp": ["gpjax", "jax"],
     "ngboost": ["ngboost"],
+    "catboost": ["catboost"],
+    "catboost-quantiles": ["catboost"],
+    "lightgbmlss": ["lightgbmlss", "lightgbm", "torch"],
+    "gpboost": ["gpboost"],
+    "crepes": ["crepes"],
+    "flexcode": ["flexcode"],
+    "bart": ["stochtree"],
+    "bart-hetero": ["stochtree"],
     "qrf": ["quantile-forest"],
     "ckde-statsmodels": ["statsmodels"],
     "mdn": ["jax", "optax"],
@@ -72,7 +84,7 @@ def run(name: str, method: str, index: int, data: Problem) -> dict[str, Any]:
             warnings.simplefilter("ignore")  # of the rivals; the library's are tested elsewhere
             fitted = METHODS[method](seed=index, gap=data.gap, **settings).fit(split.X, split.Y)
             record["fit_seconds"] = round(time.perf_counter() - started, 3)
-            record |= scores(fitted, split, name)
+            record |= scores(fitted, split, name, data.gap)
     except NotApplicable as reason:
         record["skipped"] = str(reason)
     except Exception as error:  # a method that fails on one split must not stop the others
@@ -82,12 +94,16 @@ def run(name: str, method: str, index: int, data: Problem) -> dict[str, Any]:
     return record | ({"settings": settings} if settings else {})
 
 
-def scores(fitted: Any, split: Split, name: str) -> dict[str, Any]:
+def scores(fitted: Any, split: Split, name: str, gap: float = 0.0) -> dict[str, Any]:
     """Scores of the test rows, and of each named part of them."""
     started = time.perf_counter()
     predictive = fitted.conditional(split.X_test)
     rows = per_row(predictive, split.Y_test)
     result: dict[str, Any] = {"predict_seconds": round(time.perf_counter() - started, 3)}
+    if gap:
+        result["gap"] = gap
+        rounded = rounded_scores(fitted, split.X_test, split.Y_test, gap)
+        rows |= {"nll": -rounded["log_prob"], "coverage": rounded["coverage_90"]}
     result["scores"] = average(rows)
     for part, mask in split.parts.items():
         result[f"scores, {part}"] = average({key: values[mask] for key, values in rows.items()})
@@ -136,6 +152,11 @@ def energy_score(draws: Array, Y: Array) -> Array:
     return distance - 0.5 * np.mean(pairs, axis=0)
 
 
+def on_equal_terms(record: dict[str, Any]) -> bool:
+    """Whether a record is scored as it is now: those of rounded outputs once were by densities."""
+    return "scores" not in record or record["set"] not in ROUNDED or "gap" in record
+
+
 def versions(method: str) -> dict[str, str]:
     """Versions of the packages a method stands on."""
     found = {}
@@ -176,7 +197,7 @@ def benchmark(
         data = problem(name, folder)
         for method in methods:
             path = out / name / f"{method}.jsonl"
-            records = [r for r in load(path) if not (retry and "error" in r)]
+            records = [r for r in load(path) if on_equal_terms(r) and not (retry and "error" in r)]
             done = {record["split"] for record in records}
             for index in range(splits_of(name, method, min(data.splits, most or data.splits))):
                 if index in done:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.accuracy import OUT, load
+from benchmarks.accuracy import OUT, load, on_equal_terms
 from experiments.data import PROBLEMS
 from experiments.pages import replace_table
 from experiments.rivals import METHODS
@@ -29,10 +29,10 @@ DONUT = [f"L1 at x = {x}" for x in (1, 0)]
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
-    """All records; named parts of test rows become sets of their own, "set (part)"."""
+    """All records on equal terms; parts of test rows become sets of their own, "set (part)"."""
     records = []
     for path in sorted(folder.glob("*/*.jsonl")):
-        for record in load(path):
+        for record in filter(on_equal_terms, load(path)):
             parts = [key for key in record if key.startswith("scores, ")]
             records.append(record)
             for part in parts:

@@ -1,14 +1,18 @@
 """Sets with published densities, in the protocol of their benchmark: ours and rivals beside them.
 
     python -m benchmarks.tabular [--sets california] [--sizes 1000 5000] [--reps 4]
-                                 [--methods kcdo qrf] [--out DIR] [--table]
+                                 [--methods kcdo qrf] [--out DIR] [--again] [--table]
 
 The protocol is that of Izbicki, Rodrigues, "Tabular Foundation Models for Conditional Density
 Estimation" (arXiv 2603.26611): the first n rows, ``train_test_split(test_size=0.25,
 random_state=rep)``, standardised inputs, densities at 200 even points about the training outputs,
 divided by their trapezoid integral. Its stored results are quoted beside ours. Rows of the data
-are in another order there, so that figures compare as means, not row by row. Every run adds a line
-to ``<out>/<set>/<method>.jsonl``; what is there is not run again. ``--table`` prints the tables.
+are in another order there, so that figures compare as means, not row by row.
+
+All outputs here are whole numbers, so that each fit is scored a second time: by the probability of
+the rounding interval and by coverage of the randomised PIT (``benchmarks/rounded.py``), through its
+cdf. Every run adds a line to ``<out>/<set>/<method>.jsonl``; what is there is not run again without
+``--again``. ``--table`` prints the tables of all methods that have results.
 """
 
 import argparse
@@ -23,6 +27,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from benchmarks.accuracy import save, versions
+from benchmarks.rounded import rounded_scores, smallest_gap
 from experiments.rivals import METHODS
 from kcdo.arrays import Array
 from kcdo.datasets.sources import data_folder
@@ -41,6 +46,12 @@ def split(name: str, n: int, rep: int, folder: Path) -> tuple[Array, Array, Arra
     mean, sd = X.mean(axis=0), X.std(axis=0)
     sd[sd == 0] = 1.0
     return (X - mean) / sd, y, (X_test - mean) / sd, y_test
+
+
+def gap_of(name: str, folder: Path) -> float:
+    """Return the smallest gap between outputs of a set, to which they are taken to be rounded."""
+    with np.load(folder / "tabular" / f"{name}.npz", allow_pickle=False) as file:
+        return smallest_gap(file["y"].astype(float))
 
 
 def grid_of(y: Array) -> Array:
@@ -79,6 +90,9 @@ def run(name: str, n: int, rep: int, method: str, folder: Path) -> dict[str, Any
             record["fit_seconds"] = round(time.perf_counter() - started, 2)
             predictive, grid = fitted.conditional(X_test), grid_of(y)
             record["scores"] = scores(predictive.pdf(grid), grid, y_test)
+            gap = gap_of(name, folder)
+            rows = rounded_scores(fitted, X_test, y_test, gap)
+            record["rounded"] = {"gap": gap} | {k: float(v.mean()) for k, v in rows.items()}
     except Exception as error:  # a method that fails on one split must not stop the others
         record["error"] = f"{type(error).__name__}: {error}"
     return record | {"versions": versions(method)}
@@ -94,55 +108,75 @@ def table(name: str, n: int, methods: Iterable[str], out: Path, folder: Path) ->
     lines = [
         f"**{name}, n = {n:,}**",
         "",
-        "| method | log score | CRPS | 90 % covered | 50 % covered | seconds | repetitions |",
-        "|---|---|---|---|---|---|---|",
+        "| method | log score | CRPS | 90 % covered | 50 % covered "
+        "| log probability | 90 %, PIT | 50 %, PIT | seconds | repetitions |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for method in methods:
         records = [r for r in load(out / name / f"{method}.jsonl") if r["n"] == n]
-        good = [r for r in records if "scores" in r]
-        if good:
-            mean = {key: np.mean([r["scores"][key] for r in good]) for key in good[0]["scores"]}
-            seconds = np.mean([r["fit_seconds"] for r in good])
-            lines.append(
-                f"| {method} | {mean['log_lik']:.3f} | {mean['CRPS']:.5g} "
-                f"| {mean['coverage_90']:.0%} | {mean['coverage_50']:.0%} | {seconds:.1f} "
-                f"| {len(good)} |"
-            )
+        if records:
+            lines.append(_row(method, records))
     published = json.loads((folder / "tabular" / "published.json").read_text())
     for method in QUOTED:
         row = published.get(name, {}).get(str(n), {}).get(method)
         if row:
             lines.append(
                 f"| {method} (published) | {row['log_lik']:.3f} | {row['CRPS']:.5g} "
-                f"| {row['coverage_90']:.0%} | – | – | – |"
+                f"| {row['coverage_90']:.0%} | – | – | – | – | – | – |"
             )
     return [*lines, ""]
 
 
+def _row(method: str, records: list[dict[str, Any]]) -> str:
+    """Return the line of one method: means over its repetitions, and how many failed."""
+    good = [r for r in records if "scores" in r]
+    failed = [r for r in records if "error" in r]
+    told = f"{len(good)}" + (f", {len(failed)} failed: {failed[0]['error']}" if failed else "")
+    if not good:
+        return f"| {method} {'| – ' * 8}| {told} |"
+    by_grid, by_interval = _means(good, "scores"), _means(good, "rounded")
+    cells = [f"{by_grid['log_lik']:.3f}", f"{by_grid['CRPS']:.5g}"]
+    cells += [f"{by_grid[key]:.0%}" for key in ("coverage_90", "coverage_50")]
+    if by_interval:
+        cells.append(f"{by_interval['log_prob']:.3f}")
+        cells += [f"{by_interval[key]:.0%}" for key in ("coverage_90", "coverage_50")]
+    else:
+        cells += ["–"] * 3
+    seconds = np.mean([r["fit_seconds"] for r in good])
+    return f"| {' | '.join([method, *cells])} | {seconds:.1f} | {told} |"
+
+
+def _means(records: list[dict[str, Any]], part: str) -> dict[str, float]:
+    """Return means of one part of the scores, empty if a record is older than it."""
+    if not all(part in r for r in records):
+        return {}
+    return {key: float(np.mean([r[part][key] for r in records])) for key in records[0][part]}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=["kcdo"])
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), help="default: kcdo")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--sizes", nargs="+", type=int, default=[1000])
     parser.add_argument("--reps", type=int, default=4)
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--again", action="store_true", help="run anew what is there")
     parser.add_argument("--table", action="store_true", help="print the tables, run nothing")
     a = parser.parse_args()
     folder = data_folder()
     for name in a.sets:
         for n in a.sizes:
             if a.table:
-                print("\n".join(table(name, n, a.methods, a.out, folder)))
+                print("\n".join(table(name, n, a.methods or list(METHODS), a.out, folder)))
                 continue
-            for method, rep in ((m, r) for m in a.methods for r in range(a.reps)):
+            for method, rep in ((m, r) for m in a.methods or ["kcdo"] for r in range(a.reps)):
                 path = a.out / name / f"{method}.jsonl"
-                records = load(path)
-                if not any((r["n"], r["split"]) == (n, rep) for r in records):
-                    records.append(run(name, n, rep, method, folder))
-                    save(path, records)
-                    last = records[-1]
-                    told = last.get("scores", last.get("error"))
-                    print(name, n, method, rep, told, last.get("fit_seconds"), flush=True)
+                others = [r for r in load(path) if (r["n"], r["split"]) != (n, rep)]
+                if a.again or len(others) == len(load(path)):
+                    record = run(name, n, rep, method, folder)
+                    save(path, sorted([*others, record], key=lambda r: (r["n"], r["split"])))
+                    told = [record.get(key) for key in ("scores", "rounded", "error")]
+                    print(name, n, method, rep, *told, record.get("fit_seconds"), flush=True)
 
 
 if __name__ == "__main__":

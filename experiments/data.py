@@ -14,6 +14,8 @@ from sklearn.datasets import load_diabetes, make_friedman1
 import kcdo
 from kcdo.arrays import Array
 
+ROUNDED = {"wine-quality-red": 1.0, "diabetes": 1.0, "cancer": 1.0, "naval": 0.001}  # gaps
+
 
 @dataclass(frozen=True)
 class Split:
@@ -30,7 +32,7 @@ class Split:
 class Problem:
     """A data set with its splits.
 
-    ``gap`` is the distance between the values of a discrete output, 0 for a continuous one.
+    ``gap`` is the distance between the values of a rounded output, 0 for a continuous one.
     """
 
     name: str
@@ -53,7 +55,7 @@ def problem(name: str, folder: Path | None = None) -> Problem:
     return PROBLEMS[name](name, folder)
 
 
-def _table(name: str, X: Array, Y: Array, splits: int = 20, gap: float = 0.0) -> Problem:
+def _table(name: str, X: Array, Y: Array, splits: int = 20) -> Problem:
     """Random 90/10 splits: the usual ones of the UCI sets, and the same recipe for others."""
 
     @lru_cache(maxsize=1)
@@ -67,7 +69,7 @@ def _table(name: str, X: Array, Y: Array, splits: int = 20, gap: float = 0.0) ->
         parts = {"no twins": ~_has_twin(X[test], X[train])} if name == "wine-quality-red" else {}
         return Split(X[train], Y[train], X[test], Y[test], parts)
 
-    return Problem(name, splits, split, gap)
+    return Problem(name, splits, split, ROUNDED.get(name, 0.0))
 
 
 def _has_twin(X: Array, others: Array) -> NDArray[np.bool_]:
@@ -76,11 +78,11 @@ def _has_twin(X: Array, others: Array) -> NDArray[np.bool_]:
     return np.array([row.tobytes() in known for row in X])
 
 
-def _uci(folder_name: str, target: int = -1, splits: int = 20, gap: float = 0.0) -> Callable:
+def _uci(folder_name: str, target: int = -1, splits: int = 20) -> Callable:
     def load(name: str, folder: Path | None) -> Problem:
         table = np.loadtxt(data_folder(folder) / "uci" / folder_name / "data.txt.gz")
         X, Y = table[:, : target % table.shape[1]], table[:, target]
-        return _table(name, np.ascontiguousarray(X), Y, splits, gap)
+        return _table(name, np.ascontiguousarray(X), Y, splits)
 
     return load
 
@@ -101,15 +103,15 @@ def _statsmodels(module: str, select: Callable) -> Callable:
     def load(name: str, folder: Path | None) -> Problem:
         import statsmodels.api as sm
 
-        X, Y, *gap = select(getattr(sm.datasets, module).load_pandas().data)
-        return _table(name, np.asarray(X, float), np.asarray(Y, float), 20, *gap)
+        X, Y = select(getattr(sm.datasets, module).load_pandas().data)
+        return _table(name, np.asarray(X, float), np.asarray(Y, float))
 
     return load
 
 
 def _diabetes(name: str, folder: Path | None) -> Problem:
     X, Y = load_diabetes(return_X_y=True)
-    return _table(name, X, Y, gap=1.0)
+    return _table(name, X, Y)
 
 
 def _friedman(name: str, folder: Path | None) -> Problem:
@@ -151,7 +153,7 @@ def _sunspots(table: object) -> tuple[Array, Array]:
 PROBLEMS: dict[str, Callable[[str, Path | None], Problem]] = {
     "yacht": _uci("yacht"),
     "energy": _uci("energy"),
-    "wine-quality-red": _uci("wine-quality-red", gap=1.0),
+    "wine-quality-red": _uci("wine-quality-red"),
     "geyser": _classic("geyser.csv", ["waiting"], "duration"),
     "mcycle": _classic("mcycle.csv", ["times"], "accel"),
     "lidar": _classic("lidar.csv", ["range"], "logratio"),
@@ -161,11 +163,11 @@ PROBLEMS: dict[str, Callable[[str, Path | None], Problem]] = {
     "star98": _statsmodels(
         "star98", lambda t: (t.iloc[:, 2:14], t["NABOVE"] / (t["NABOVE"] + t["NBELOW"]))
     ),
-    "cancer": _statsmodels("cancer", lambda t: (t[["population"]], t["cancer"], 1.0)),
+    "cancer": _statsmodels("cancer", lambda t: (t[["population"]], t["cancer"])),
     "sunspots": _statsmodels("sunspots", _sunspots),
     "friedman1": _friedman,
     "bimodal": _bimodal,
     "donut": _donut,
-    "naval": _uci("naval-propulsion-plant", target=16, gap=0.001),
+    "naval": _uci("naval-propulsion-plant", target=16),
     "protein": _uci("protein", splits=5),
 }

@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
-from benchmarks import accuracy, accuracy_table
+from benchmarks import accuracy, accuracy_table, rounded, tabular
 from experiments import data
 from experiments.rivals import METHODS, NotApplicable
 from kcdo.rivals.mixtures import Mixture
@@ -109,6 +110,79 @@ def test_energy_score_of_normals():
 def test_infinite_log_scores_are_counted():
     means = accuracy.average({"nll": np.array([1.0, np.inf]), "crps": np.array([1.0, 3.0])})
     assert means == {"nll": 50.5, "crps": 2.0, "infinite": 1}
+
+
+class TestRounded:
+    """Probabilities of rounding intervals, of a method that predicts N(0, 1)."""
+
+    method = Constant(0, 0.0)
+
+    def test_edges(self):
+        y = np.linspace(-3, 3, 450).round()
+        low, high = rounded.edges(self.method, np.zeros((450, 1)), y, 1.0)
+        np.testing.assert_allclose(low, norm.cdf(y - 0.5))
+        np.testing.assert_allclose(high, norm.cdf(y + 0.5))
+
+    def test_coverage_is_that_of_the_randomised_pit(self):
+        low, high = np.array([0.0, 0.3, 0.9, 0.5]), np.array([0.1, 0.8, 1.0, 0.5])
+        draws = np.random.default_rng(0).uniform(low, high, (20_000, 4))
+        for level in (0.5, 0.9):
+            share = (np.abs(draws - 0.5) <= level / 2).mean(axis=0)
+            np.testing.assert_allclose(rounded.covered(low, high, level), share, atol=0.02)
+
+    def test_the_truth_is_covered_as_promised(self):
+        y = np.random.default_rng(0).standard_normal(5000).round()
+        scores = rounded.rounded_scores(self.method, np.zeros((5000, 1)), y, 1.0)
+        np.testing.assert_allclose(scores["coverage_90"].mean(), 0.9, atol=0.01)
+        np.testing.assert_allclose(scores["coverage_50"].mean(), 0.5, atol=0.015)
+
+    def test_rounded_sets_are_scored_by_probabilities(self, bench, tmp_path):
+        accuracy.benchmark(["diabetes"], ["constant"], 1, None, tmp_path)
+        record = accuracy.load(tmp_path / "diabetes" / "constant.jsonl")[0]
+        assert record["gap"] == 1.0
+        np.testing.assert_allclose(record["scores"]["nll"], -np.log(1e-10), rtol=1e-5)
+
+    def test_records_of_densities_are_run_again_and_not_drawn(self, bench, tmp_path):
+        old = {"set": "diabetes", "method": "constant", "split": 0, "fit_seconds": 1.0}
+        old |= {"scores": {"nll": 1.0, "crps": 1.0}, "versions": {}}
+        accuracy.save(tmp_path / "diabetes" / "constant.jsonl", [old])
+        assert accuracy_table.read(tmp_path) == []
+        accuracy.benchmark(["diabetes"], ["constant"], 1, None, tmp_path)
+        assert len(accuracy_table.read(tmp_path)) == 1
+
+
+class TestTabular:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        """A set of 60 rows whose outputs are even numbers, and nothing published."""
+        rng = np.random.default_rng(0)
+        (tmp_path / "tabular").mkdir()
+        y = 2 * rng.standard_normal(60).round()
+        np.savez(tmp_path / "tabular" / "pol.npz", X=rng.standard_normal((60, 2)), y=y)
+        (tmp_path / "tabular" / "published.json").write_text("{}")
+        return tmp_path
+
+    def test_two_scores_of_one_fit(self, bench, folder):
+        record = tabular.run("pol", 60, 0, "constant", folder)
+        y = tabular.split("pol", 60, 0, folder)[3]
+        assert record["rounded"]["gap"] == 2.0
+        expected = np.log(norm.cdf(y + 1) - norm.cdf(y - 1)).mean()
+        np.testing.assert_allclose(record["rounded"]["log_prob"], expected)
+        assert record["scores"]["log_lik"] < record["rounded"]["log_prob"]
+
+    def test_the_table_has_what_there_is(self, bench, folder, tmp_path):
+        out = tmp_path / "out"
+        runs = {"constant": tabular.run("pol", 60, 0, "constant", folder)}
+        older = {key: value for key, value in runs["constant"].items() if key != "rounded"}
+        runs |= {"kcdo": older, "failing": tabular.run("pol", 60, 0, "failing", folder)}
+        for method, record in runs.items():
+            accuracy.save(out / "pol" / f"{method}.jsonl", [record])
+        lines = tabular.table("pol", 60, list(METHODS), out, folder)
+        cells = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in lines[4:-1]}
+        assert list(cells) == ["kcdo", "constant", "failing"]
+        assert cells["kcdo"][5:8] == ["–"] * 3
+        assert "–" not in cells["constant"]
+        assert "LinAlgError: singular" in cells["failing"][-1]
 
 
 class TestData:

@@ -7,13 +7,19 @@ extra ``rivals`` are imported when a method is fitted.
 from collections.abc import Callable
 from functools import partial
 
+from experiments.rivals.bart import BART
+from experiments.rivals.boosted_quantiles import CatBoostQuantiles
+from experiments.rivals.conformal import ConformalForest
+from experiments.rivals.flexible import FlexCode
 from experiments.rivals.flows import ConditionalFlow
 from experiments.rivals.hgp import HeteroscedasticGP
 from experiments.rivals.kcef import KCEF
 from experiments.rivals.kde import ConditionalKDE, StatsmodelsKDE
 from experiments.rivals.lscde import LSCDE
+from experiments.rivals.lss import BoostedNormal
 from experiments.rivals.mdn import MixtureDensityNetwork
 from experiments.rivals.ours import CDO
+from experiments.rivals.vecchia import VecchiaGP
 from kcdo.rivals import (
     CatBoost,
     ExactGP,
@@ -34,7 +40,14 @@ METHODS: dict[str, Callable[..., Method]] = {
     "hgp": HeteroscedasticGP,
     "ngboost": NGBoost,
     "catboost": CatBoost,
+    "catboost-quantiles": CatBoostQuantiles,
+    "lightgbmlss": BoostedNormal,
+    "gpboost": VecchiaGP,
     "qrf": QuantileForest,
+    "crepes": ConformalForest,
+    "flexcode": FlexCode,
+    "bart": BART,
+    "bart-hetero": partial(BART, varying=True),
     "ckde": ConditionalKDE,
     "ckde-statsmodels": StatsmodelsKDE,
     "lscde": LSCDE,
@@ -46,14 +59,19 @@ METHODS: dict[str, Callable[..., Method]] = {
 }
 
 __all__ = [
+    "BART",
     "CDO",
     "KCEF",
     "LSCDE",
     "METHODS",
+    "BoostedNormal",
     "CatBoost",
+    "CatBoostQuantiles",
     "ConditionalFlow",
     "ConditionalKDE",
+    "ConformalForest",
     "ExactGP",
+    "FlexCode",
     "HeteroscedasticGP",
     "Method",
     "MixtureDensityNetwork",
@@ -64,4 +82,5 @@ __all__ = [
     "Rescaled",
     "Rival",
     "StatsmodelsKDE",
+    "VecchiaGP",
 ]

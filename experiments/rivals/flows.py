@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from kcdo.arrays import Array
 from kcdo.rivals.base import Rival
@@ -89,6 +89,12 @@ class _FlowPredictive:
         z = np.tile(ndtri(levels), len(self._X))[:, None]
         return self._forward(z, len(levels)).reshape(len(self._X), len(levels))
 
+    def cdf(self, y: Array) -> Array:
+        """P(Y <= y) of one output, (Q, G): of the normal number that becomes y."""
+        values, n = np.tile(y, (len(self._X), 1)), len(y)
+        z = self._blocks(_functions(*self._shape)[2], values, np.repeat(self._X, n, axis=0))
+        return ndtr(z).reshape(len(self._X), n)
+
     def crps(self, Y: Array) -> Array:
         """CRPS of one output from 999 quantiles, (Q,)."""
         K = 999
@@ -164,8 +170,8 @@ def _loss(*shape: Any) -> Any:
 
 
 @lru_cache(maxsize=32)
-def _functions(*shape: Any) -> tuple[Any, Any]:
-    """Compiled log density and transport of normal draws."""
+def _functions(*shape: Any) -> tuple[Any, Any, Any]:
+    """Compiled log density, transport of normal draws, and its inverse."""
     import jax
     import paramax
 
@@ -174,4 +180,8 @@ def _functions(*shape: Any) -> tuple[Any, Any]:
     def transport(leaves: list[Any], z: Any, X: Any) -> Any:
         return jax.vmap(paramax.unwrap(flow(leaves)).bijection.transform)(z, X)
 
-    return jax.jit(lambda leaves, Y, X: flow(leaves).log_prob(Y, X)), jax.jit(transport)
+    def inverse(leaves: list[Any], y: Any, X: Any) -> Any:
+        return jax.vmap(paramax.unwrap(flow(leaves)).bijection.inverse)(y, X)
+
+    density = jax.jit(lambda leaves, Y, X: flow(leaves).log_prob(Y, X))
+    return density, jax.jit(transport), jax.jit(inverse)

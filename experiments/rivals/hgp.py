@@ -48,7 +48,7 @@ class HeteroscedasticGP(Rival):
             parts = [_predict(fitted, X) for fitted in self._fitted]
         mean, variance, log_mean, log_sd = (np.stack(p, axis=-1) for p in zip(*parts, strict=True))
         noise = np.exp(log_mean[:, None] + log_sd[:, None] * _NODES[:, None])  # (Q, K, d)
-        sds = np.maximum(np.sqrt(variance[:, None] + noise), self._floor)
+        sds = np.sqrt(variance[:, None] + noise)
         means = np.repeat(mean[:, None], len(_NODES), axis=1)
         weights = np.repeat(_WEIGHTS[None] / _WEIGHTS.sum(), len(X), axis=0)
         return Mixture(weights, means, sds)

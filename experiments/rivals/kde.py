@@ -33,15 +33,13 @@ class ConditionalKDE(Rival):
         self._set(bandwidths * shrink, X[kept], Y[kept])
 
     def _set(self, bandwidths: Array, X: Array, Y: Array) -> None:
-        self._h_x, h_y = np.split(bandwidths, [X.shape[1]])
-        self._h_y = np.maximum(h_y, self._floor)
+        self._h_x, self._h_y = np.split(bandwidths, [X.shape[1]])
         self._X, self._Y = X, Y
 
     def _bandwidths(self, X: Array, Y: Array) -> Array:
         p, d = X.shape[1], Y.shape[1]
         rule = np.full(p + d, 1.06 * len(X) ** (-1 / (4 + p + d)))
-        bounds = [(np.log(0.01), np.log(100.0))] * p
-        bounds += [(np.log(max(0.01, f)), np.log(3.0)) for f in self._floor]
+        bounds = [(np.log(0.01), np.log(100.0))] * p + [(np.log(0.01), np.log(3.0))] * d
         low, high = np.array(bounds).T
         runs = [
             minimize(

@@ -38,7 +38,7 @@ class LSCDE(Rival):
         """Width and ridge of the least held-out ½ αᵀHα - hᵀα."""
         folds = np.arange(len(X)) % _FOLDS
         lowest = np.inf, 0.0, 0.0
-        for width in np.maximum(_WIDTHS, self._floor.max()):
+        for width in _WIDTHS:
             losses = np.zeros(len(_RIDGES))
             parts = [
                 moments(X[folds == k], Y[folds == k], self._U, self._V, width)

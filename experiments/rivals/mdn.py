@@ -37,7 +37,7 @@ class MixtureDensityNetwork(Rival):
         rng = np.random.default_rng(self.seed)
         starts = [_start(rng, X.shape[1], Y.shape[1]) for _ in range(_RUNS)]
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *starts)
-        self._least = tuple(float(max(f, _LEAST_SD)) for f in self._floor)
+        self._least = (_LEAST_SD,) * Y.shape[1]
         self._parameters, self.losses = train(
             _loss(self._least), stacked, np.full(_RUNS, _RATE), X, Y,
             seed=self.seed, epochs=self.epochs, patience=_PATIENCE, batch=_batch(len(X)),

@@ -3,9 +3,11 @@
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from kcdo.arrays import Array
+
+_LEAST = 1e-10  # of the probability of an interval, so that no single row decides a mean
 
 
 class NotApplicable(ValueError):  # noqa: N818 - a reason, not a fault
@@ -46,6 +48,17 @@ class Method(Protocol):
         """Distributions of the outputs given each row."""
 
 
+def held_out_split(n: int, seed: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    """Return the rows that judge a choice, a fifth, and those that learn."""
+    rows = np.random.default_rng(seed).permutation(n)
+    return rows[: n // 5], rows[n // 5 :]
+
+
+def log_probability(below: Array, above: Array) -> Array:
+    """Return log(F(y + gap/2) - F(y - gap/2)) of a rounded y, at least log 1e-10."""
+    return np.log(np.maximum(above - below, _LEAST))
+
+
 class Rival:
     """Base of the rivals: standardises inputs and outputs, and maps predictions back.
 
@@ -54,9 +67,10 @@ class Rival:
     seed : int
         Decides everything random.
     gap : float
-        Distance between the values of a discrete output, 0 for a continuous one. No predictive
-        scale may fall below gap / √12, the standard deviation of rounding: otherwise the log score
-        of a discrete output grows without limit.
+        Distance between the values of a rounded output, 0 for a continuous one. Widths that
+        held-out rows choose are then judged by the probability of the rounding interval, and
+        methods without a width learn from outputs with noise of one gap. No scale has a floor:
+        a rounded output is to be scored by :func:`log_probability`, which rewards no spikes.
     """
 
     name = ""
@@ -74,7 +88,7 @@ class Rival:
         X = X[:, self._varies]
         self._x_centre, self._x_scale = X.mean(axis=0), X.std(axis=0)
         self._y_centre, self._y_scale = Y.mean(axis=0), Y.std(axis=0)
-        self._floor = self.gap / np.sqrt(12) / self._y_scale  # (d,), in standardised units
+        self._gap = self.gap / self._y_scale  # (d,), in standardised units
         self._fit((X - self._x_centre) / self._x_scale, (Y - self._y_centre) / self._y_scale)
         return self
 
@@ -93,7 +107,7 @@ class Rival:
     def _dequantised(self, Y: Array) -> Array:
         """Standardised outputs plus uniform noise of one gap: for methods without a scale."""
         noise = np.random.default_rng(self.seed + 7919).uniform(-0.5, 0.5, Y.shape)
-        return Y + noise * self.gap / self._y_scale
+        return Y + noise * self._gap
 
 
 class Rescaled:

@@ -11,17 +11,10 @@ of trees chosen in the same way.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.rivals.base import NotApplicable, Rival
+from kcdo.rivals.base import NotApplicable, Rival, held_out_split
 from kcdo.rivals.mixtures import Mixture
-
-
-def _held_out_split(n: int, seed: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-    """Return the rows that judge a number of stages, a fifth, and those that learn."""
-    rows = np.random.default_rng(seed).permutation(n)
-    return rows[: n // 5], rows[n // 5 :]
 
 
 class NGBoost(Rival):
@@ -36,7 +29,7 @@ class NGBoost(Rival):
     def _fit(self, X: Array, Y: Array) -> None:
         if Y.shape[1] > 1:
             raise NotApplicable("one output only")
-        y, (held, rest) = Y[:, 0], _held_out_split(len(X), self.seed)
+        y, (held, rest) = Y[:, 0], held_out_split(len(X), self.seed)
         stages = self.stages
         trial = self._model(stages)
         trial.fit(X[rest], y[rest], X[held], y[held], early_stopping_rounds=50)
@@ -53,8 +46,7 @@ class NGBoost(Rival):
 
     def _conditional(self, X: Array) -> Mixture:
         parameters = self._fitted.pred_dist(X).params
-        sd = np.maximum(parameters["scale"], self._floor[0])
-        return Mixture.normal(parameters["loc"][:, None], sd[:, None])
+        return Mixture.normal(parameters["loc"][:, None], parameters["scale"][:, None])
 
 
 class CatBoost(Rival):
@@ -69,7 +61,7 @@ class CatBoost(Rival):
     def _fit(self, X: Array, Y: Array) -> None:
         if Y.shape[1] > 1:
             raise NotApplicable("one output only")
-        y, (held, rest) = Y[:, 0], _held_out_split(len(X), self.seed)
+        y, (held, rest) = Y[:, 0], held_out_split(len(X), self.seed)
         trial = self._model(self.trees)
         trial.fit(X[rest], y[rest], eval_set=(X[held], y[held]), early_stopping_rounds=50)
         self._fitted = self._model(max(trial.tree_count_, 1)).fit(X, y)
@@ -88,5 +80,5 @@ class CatBoost(Rival):
 
     def _conditional(self, X: Array) -> Mixture:
         mean, variance = self._fitted.predict(X).T
-        sd = np.maximum(np.sqrt(np.maximum(variance, 1e-12)), self._floor[0])
+        sd = np.sqrt(np.maximum(variance, 1e-12))
         return Mixture.normal(mean[:, None], sd[:, None])

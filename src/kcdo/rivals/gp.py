@@ -46,7 +46,7 @@ class ExactGP(Rival):
         predictions = [process.predict(X) for process in self._processes]
         mean = np.stack([m for m, _ in predictions], axis=1)
         sd = np.stack([s for _, s in predictions], axis=1)
-        return Mixture.normal(mean, np.maximum(sd, self._floor))
+        return Mixture.normal(mean, sd)
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,14 @@ class Mixture:
         """P(Y <= y), (Q, G)."""
         return self._at(y, lambda z, sd: ndtr(z))
 
+    def cdf_pairs(self, Y: Array) -> Array:
+        """P(Y_i <= Y[i]) of query i for one output, (Q,)."""
+        parts = []
+        for rows in self._chunks():
+            means, sds = (part[..., 0] for part in self._of(rows))
+            parts.append((self.weights[rows] * ndtr((Y[rows] - means) / sds)).sum(axis=1))
+        return np.concatenate(parts)
+
     def _at(self, y: Array, factor: Callable[[Array, Array], Array]) -> Array:
         """Σ_k w_qk Π_j factor(z_kj), a block of points, or a query, at a time."""
 
