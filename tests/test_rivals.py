@@ -196,7 +196,9 @@ class TestQuantiles:
         seen = Quantiles(self.quantiles[:1], 0.1, 0.01)
         points = np.linspace(-2, 2, 9)[:, None]
         np.testing.assert_allclose(seen.pdf(points)[0], norm.pdf(points[:, 0]), atol=0.02)
-        np.testing.assert_allclose(seen.cdf_pairs(np.array([[0.3]])), seen.cdf(np.array([[0.3]]))[:, 0])
+        np.testing.assert_allclose(
+            seen.cdf_pairs(np.array([[0.3]])), seen.cdf(np.array([[0.3]]))[:, 0]
+        )
 
     def test_the_width_is_chosen_by_held_out_rows(self):
         """Outputs that spread wider than the quantiles ask for a wider density."""

@@ -135,8 +135,8 @@ class MetricSearch:
         return self.scales.log_scales_of(filled)
 
     @property
-    def start(self) -> Array:
-        """Where a search begins: log scales and log noise."""
+    def first(self) -> Array:
+        """Where a search begins that knows nothing: log scales and log noise."""
         return np.append(self.middle, np.log(_FIRST_NOISE))
 
     @cached_property
@@ -160,7 +160,7 @@ class MetricSearch:
     def rough(self) -> tuple[float, Array]:
         """Return loss and (log scales, log noise) of a few steps on some rows."""
         effort, some = self.settings.effort, self.some_rows() if self.exact else self
-        _, start = some.shared(some.objective(self.start, 0), self.start)
+        _, start = some.shared(some.objective(self.first, 0), self.first)
         _, theta = some.free(some.objective(start, 0), start, effort.metric_steps[0])
         objective = self.objective(theta, 1)  # as all rows see it
         loss, _ = self.free(objective, theta, 0)
@@ -371,7 +371,7 @@ def _settled(search: MetricSearch, start: Array, *, thorough: bool) -> Metric:
         shared = _shared_if_likely(search, free[0])
         best = int(shared[0] < free[0])
         return replace(_judged(search, *(free, shared)[best]), shared=bool(best))
-    begin = search.start
+    begin = search.first
     shared = search.shared(search.objective(begin, 1), begin)
     scores = [_cross_fitted(search, tied) for tied in (False, True)]
     best = int(np.argmin([score for score, _ in scores]))
@@ -382,7 +382,7 @@ def _settled(search: MetricSearch, start: Array, *, thorough: bool) -> Metric:
 def _shared_if_likely(search: MetricSearch, free_loss: float) -> tuple[float, Array]:
     """Return one scale for all columns, learnt on some rows; on all, where it is not far behind."""
     some = search.some_rows()
-    _, theta = some.shared(some.objective(search.start, 1), search.start)
+    _, theta = some.shared(some.objective(search.first, 1), search.first)
     objective = search.objective(theta, 1)
     loss = objective(theta)[0] + search.shared_price
     if loss > free_loss + _CLEARLY_BEHIND:
@@ -413,8 +413,8 @@ def _cross_fitted(search: MetricSearch, tied: bool) -> tuple[float, float]:
     for fold in range(min(_FOLDS, n)):
         train, test = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
         some = search.take(train)
-        objective = some.objective(search.start, 1)
-        _, theta = some.shared(objective, search.start)
+        objective = some.objective(search.first, 1)
+        _, theta = some.shared(objective, search.first)
         if not tied:
             _, theta = some.free(objective, theta, search.settings.effort.metric_steps[1])
         squares[test], logs[test] = _standard_errors(some, theta, search, test)
