@@ -218,6 +218,17 @@ class TestQuantiles:
         np.testing.assert_allclose(above - below, 1 / 3, atol=0.02)
 
 
+def test_widths_may_be_chosen_again_for_rounded_outputs():
+    """As if the gap had been told before the fit, which keeps its own width."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 6, (150, 1))
+    y = (x[:, 0] + 0.5 * rng.standard_normal(150)).round()
+    first, told = make("qrf").fit(x, y), make("qrf", gap=1.0).fit(x, y)
+    before = first.smoothing
+    assert first.for_rounded(1.0).smoothing == told.smoothing != before
+    assert first.smoothing == before
+
+
 def test_histogram():
     """Two cells of [0, 2], three times as likely above 1, and 1 % of tail."""
     seen = Histogram(np.array([[0.25, 0.75]]), 0.0, 2.0)
