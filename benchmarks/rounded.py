@@ -48,7 +48,12 @@ def covered(low: Array, high: Array, level: float) -> Array:
 
 
 def rounded_scores(fitted: Any, X: Array, y: Array, gap: float) -> dict[str, Array]:
-    """Return log probabilities of rounding intervals and coverages of every row."""
+    """Return log probabilities of rounding intervals and coverages of every row.
+
+    A method that chose a width by log densities may choose it again by these probabilities.
+    """
+    if hasattr(fitted, "for_rounded"):
+        fitted = fitted.for_rounded(gap)
     low, high = edges(fitted, X, y, gap)
     return {
         "log_prob": log_probability(low, high),

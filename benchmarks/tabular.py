@@ -1,7 +1,8 @@
 """Sets with published densities, in the protocol of their benchmark: ours and rivals beside them.
 
     python -m benchmarks.tabular [--sets california] [--sizes 1000 5000] [--reps 4]
-                                 [--methods kcdo qrf] [--out DIR] [--again] [--table]
+                                 [--methods kcdo qrf] [--out DIR] [--again]
+                                 [--table [--page docs/accuracy.md]]
 
 The protocol is that of Izbicki, Rodrigues, "Tabular Foundation Models for Conditional Density
 Estimation" (arXiv 2603.26611): the first n rows, ``train_test_split(test_size=0.25,
@@ -12,7 +13,8 @@ are in another order there, so that figures compare as means, not row by row.
 All outputs here are whole numbers, so that each fit is scored a second time: by the probability of
 the rounding interval and by coverage of the randomised PIT (``benchmarks/rounded.py``), through its
 cdf. Every run adds a line to ``<out>/<set>/<method>.jsonl``; what is there is not run again without
-``--again``. ``--table`` prints the tables of all methods that have results.
+``--again``. ``--table`` prints the tables of all methods that have results, ``--page`` puts them
+between the marks of a page.
 """
 
 import argparse
@@ -28,6 +30,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.accuracy import save, versions
 from benchmarks.rounded import rounded_scores, smallest_gap
+from experiments.pages import replace_table
 from experiments.rivals import METHODS
 from kcdo.arrays import Array
 from kcdo.datasets.sources import data_folder
@@ -153,6 +156,16 @@ def _means(records: list[dict[str, Any]], part: str) -> dict[str, float]:
     return {key: float(np.mean([r[part][key] for r in records])) for key in records[0][part]}
 
 
+def _tell(a: argparse.Namespace, folder: Path) -> None:
+    """Print all tables, and put them on the page if there is one."""
+    methods = a.methods or list(METHODS)
+    parts = [table(name, n, methods, a.out, folder) for n in a.sizes for name in a.sets]
+    text = "\n".join(line for lines in parts for line in lines).strip()
+    print(text)
+    if a.page:
+        replace_table(a.page, text, "tabular")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), help="default: kcdo")
@@ -162,13 +175,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--again", action="store_true", help="run anew what is there")
     parser.add_argument("--table", action="store_true", help="print the tables, run nothing")
+    parser.add_argument("--page", type=Path, help="a page with the marks of these tables")
     a = parser.parse_args()
     folder = data_folder()
+    if a.table:
+        _tell(a, folder)
+        return
     for name in a.sets:
         for n in a.sizes:
-            if a.table:
-                print("\n".join(table(name, n, a.methods or list(METHODS), a.out, folder)))
-                continue
             for method, rep in ((m, r) for m in a.methods or ["kcdo"] for r in range(a.reps)):
                 path = a.out / name / f"{method}.jsonl"
                 others = [r for r in load(path) if (r["n"], r["split"]) != (n, rep)]

@@ -215,6 +215,16 @@ class TestData:
         split = data.problem("bone", tmp_path).split(0)
         np.testing.assert_array_equal(split.X[:, 1], split.X[:, 0] % 2)
 
+    def test_wide_sets_take_one_target_at_a_time(self, tmp_path):
+        (tmp_path / "joint").mkdir()
+        table = np.arange(160.0).reshape(20, 8)
+        path = tmp_path / "joint" / "andro.csv.gz"
+        np.savetxt(path, table, delimiter=",", header="two inputs, six targets", comments="")
+        split = data.problem("andro-3", tmp_path).split(0)
+        np.testing.assert_array_equal(split.Y - split.X[:, 0], 4)
+        assert split.X.shape == (18, 2)
+        assert data.problem("andro-3", tmp_path).gap == 0.05
+
     @pytest.mark.parametrize("name", ["diabetes", "friedman1", "bimodal", "donut"])
     def test_splits_are_reproducible_and_differ(self, name):
         problem = data.problem(name)

@@ -102,6 +102,16 @@ def test_outputs_that_repeat_are_ordered_by_crps(rng):
     assert found.results[0].name == "a"
 
 
+def test_rounded_outputs_are_scored_by_probabilities(rows):
+    """A spike is worth no more than the probability it holds."""
+    x = rows[1].round()
+    methods = {"spike": Normal(x, 1e-6), "wide": Normal(x, 0.5)}
+    found = compare(methods, x, folds_of(400, 4), gap=1.0)
+    best, second = found.results
+    assert best.log_scores.max() == pytest.approx(0.0)
+    np.testing.assert_allclose(second.log_scores, np.log(2 * norm.cdf(1) - 1))
+
+
 def test_impossible_rows_cost_a_method_everything(rows):
     """An infinite log score loses to any finite one; two of them are compared by nothing."""
     x, y = rows

@@ -68,7 +68,9 @@ def require(package: str) -> None:
     try:
         importlib.import_module(package)
     except ImportError:
-        pytest.skip(f'{package} is missing: pip install "kcdo[rivals]"')
+        alone = "pip install --no-deps lightgbmlss, lightgbm, pyro-ppl and torch"
+        how = alone if package == "lightgbmlss" else 'pip install "kcdo[rivals]"'
+        pytest.skip(f"{package} is missing: {how}")
 
 
 def make(name: str, **settings):
@@ -196,9 +198,8 @@ class TestQuantiles:
         seen = Quantiles(self.quantiles[:1], 0.1, 0.01)
         points = np.linspace(-2, 2, 9)[:, None]
         np.testing.assert_allclose(seen.pdf(points)[0], norm.pdf(points[:, 0]), atol=0.02)
-        np.testing.assert_allclose(
-            seen.cdf_pairs(np.array([[0.3]])), seen.cdf(np.array([[0.3]]))[:, 0]
-        )
+        point = np.array([[0.3]])
+        np.testing.assert_allclose(seen.cdf_pairs(point), seen.cdf(point)[:, 0])
 
     def test_the_width_is_chosen_by_held_out_rows(self):
         """Outputs that spread wider than the quantiles ask for a wider density."""
@@ -215,6 +216,17 @@ class TestQuantiles:
         seen = Quantiles(spread[:1], relative, absolute)
         below, above = (seen.cdf(np.array([[side]]))[0, 0] for side in (-0.5, 0.5))
         np.testing.assert_allclose(above - below, 1 / 3, atol=0.02)
+
+
+def test_widths_may_be_chosen_again_for_rounded_outputs():
+    """As if the gap had been told before the fit, which keeps its own width."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 6, (150, 1))
+    y = (x[:, 0] + 0.5 * rng.standard_normal(150)).round()
+    first, told = make("qrf").fit(x, y), make("qrf", gap=1.0).fit(x, y)
+    before = first.smoothing
+    assert first.for_rounded(1.0).smoothing == told.smoothing != before
+    assert first.smoothing == before
 
 
 def test_histogram():

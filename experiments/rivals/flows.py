@@ -177,11 +177,18 @@ def _functions(*shape: Any) -> tuple[Any, Any, Any]:
 
     flow = _skeleton(*shape)[1]
 
+    def parts(leaves: list[Any]) -> tuple[Any, Any]:
+        """The learnt base, itself shifted and scaled, and the layers above it."""
+        whole = paramax.unwrap(flow(leaves))
+        return whole.base_dist.bijection, whole.bijection
+
     def transport(leaves: list[Any], z: Any, X: Any) -> Any:
-        return jax.vmap(paramax.unwrap(flow(leaves)).bijection.transform)(z, X)
+        base, layers = parts(leaves)
+        return jax.vmap(lambda z, x: layers.transform(base.transform(z), x))(z, X)
 
     def inverse(leaves: list[Any], y: Any, X: Any) -> Any:
-        return jax.vmap(paramax.unwrap(flow(leaves)).bijection.inverse)(y, X)
+        base, layers = parts(leaves)
+        return jax.vmap(lambda y, x: base.inverse(layers.inverse(y, x)))(y, X)
 
     density = jax.jit(lambda leaves, Y, X: flow(leaves).log_prob(Y, X))
     return density, jax.jit(transport), jax.jit(inverse)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
+from kcdo.rivals.base import log_probability
 
 __all__ = ["Comparison", "Difference", "Result", "compare", "folds_of"]
 
@@ -137,6 +138,7 @@ def compare(
     folds: Sequence[Fold],
     *,
     groups: Array | None = None,
+    gap: float = 0.0,
     show: Callable[[str, int], None] = lambda name, done: None,
 ) -> Comparison:
     """Fit every method without each fold in turn, and score the fold.
@@ -152,6 +154,9 @@ def compare(
         Rows to fit to, and rows to score.
     groups : (N,) array, optional
         Rows of one group count as one where standard errors are estimated.
+    gap : float, default=0.0
+        Distance between the values of a rounded output. Its log scores are those of the
+        probability of the interval that was rounded, which rewards no spikes.
     show : function
         Is told the method, and how many fits are done.
     """
@@ -159,7 +164,7 @@ def compare(
     judged = np.concatenate([held_out for _, held_out in folds])
     for place, (name, fit) in enumerate(methods.items()):
         try:
-            results.append(_result(name, fit, y, folds, lambda k: show(name, k), place))  # noqa: B023
+            results.append(_result(name, fit, y, folds, gap, lambda k: show(name, k), place))  # noqa: B023
         except (InvalidInputError, ValueError, ImportError, np.linalg.LinAlgError) as error:
             failed[name] = str(error)
     if not results:
@@ -175,6 +180,7 @@ def _result(
     fit: Fitter,
     y: Array,
     folds: Sequence[Fold],
+    gap: float,
     show: Callable[[int], None],
     place: int,
 ) -> Result:
@@ -186,17 +192,26 @@ def _result(
         fitted = fit(rows, k)
         fitting += time.perf_counter() - started
         started = time.perf_counter()
-        scores.append(_scores(fitted.conditional(held_out), y[held_out]))
+        scores.append(_scores(fitted.conditional(held_out), y[held_out], gap))
         predicting += time.perf_counter() - started
     logs, crps, inside, width = (np.concatenate(part) for part in zip(*scores, strict=True))
     return Result(name, logs, crps, inside.mean(), width.mean(), fitting, predicting)
 
 
-def _scores(dist: Any, y: Array) -> tuple[Array, Array, Array, Array]:
+def _scores(dist: Any, y: Array, gap: float) -> tuple[Array, Array, Array, Array]:
     low, high = dist.quantile([(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]).T
     inside = (low <= y) & (y <= high)
     crps = dist.crps(y) if hasattr(dist, "crps") else _crps(dist.quantile(_QUANTILES), y)
-    return dist.logpdf_pairs(y), crps, inside.astype(float), high - low
+    logs = _log_probabilities(dist, y, gap) if gap else dist.logpdf_pairs(y)
+    return logs, crps, inside.astype(float), high - low
+
+
+def _log_probabilities(dist: Any, y: Array, gap: float) -> Array:
+    """Log probabilities that the outputs of the rows round to what they are."""
+    values, which = np.unique(y, return_inverse=True)
+    rows = np.arange(len(y))
+    below, above = (dist.cdf(values + side * gap)[rows, which] for side in (-0.5, 0.5))
+    return log_probability(below, above)
 
 
 def _crps(values: Array, y: Array) -> Array:

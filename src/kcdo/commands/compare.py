@@ -134,6 +134,7 @@ def compare(
                 problem.y,
                 parts,
                 groups=groups,
+                gap=problem.gap,
                 show=lambda name, done: show(done),
             )
         how = told.said_folds(len(frame), len(parts), wanted)
@@ -145,6 +146,8 @@ def compare(
                 f"Values of {target} repeat, so that densities depend on how methods round: the "
                 "order is that of the CRPS."
             )
+        if problem.gap:
+            notes.append(f"Log scores are of the probability that {target} rounds to its value.")
         words = {"title": f"{wanted.targets[0]} of {source.title}", "target": wanted.targets[0]}
         if out is not None:
             told.write_comparison(found, words | {"how": how, "notes": notes}, out, path)

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.rivals.base import NotApplicable, Rival
-from kcdo.rivals.quantiles import LEVELS, Quantiles, chosen_smoothing, crps_of_values
+from kcdo.rivals.base import NotApplicable
+from kcdo.rivals.quantiles import LEVELS, Quantiles, Smoothed, crps_of_values
 
 _LEAVES = (1, 3, 5, 10, 20)
 _SCORED = 2000  # out-of-bag rows for the choices
 
 
-class QuantileForest(Rival):
+class QuantileForest(Smoothed):
     """Quantile regression forest."""
 
     name = "qrf"
@@ -34,7 +34,7 @@ class QuantileForest(Rival):
             loss = crps_of_values(quantiles, y[scored]).mean()
             if loss < lowest:
                 lowest, self._fitted, kept, self.leaf = loss, forest, quantiles, leaf
-        self.smoothing = chosen_smoothing(kept, Y[scored], self._gap[0])
+        self._smooth(kept, Y[scored])
 
     def _forest(self, leaf: int) -> Any:
         from quantile_forest import RandomForestQuantileRegressor

@@ -7,7 +7,8 @@ rows, for rounded outputs by the probability of the rounding interval. CRPS, qua
 are those of the quantiles themselves.
 """
 
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 
@@ -56,7 +57,22 @@ class Quantiles(Mixture):
         return self._quantiles.std(axis=1, keepdims=True)
 
 
-class FromQuantiles(Rival):
+class Smoothed(Rival):
+    """Base of methods whose quantiles are smoothed by a width that unseen outputs choose."""
+
+    def for_rounded(self, gap: float) -> Self:
+        """The same fit for outputs rounded to gaps: the width is chosen anew."""
+        told = copy(self)
+        told.smoothing = chosen_smoothing(*self._judged, gap / self._y_scale[0])
+        return told
+
+    def _smooth(self, quantiles: Array, Y: Array) -> None:
+        """Choose the width by quantiles (N, 199) of outputs (N, 1) that were not seen."""
+        self._judged = quantiles, Y
+        self.smoothing = chosen_smoothing(quantiles, Y, self._gap[0])
+
+
+class FromQuantiles(Smoothed):
     """Base of methods that give quantiles: a trial on four fifths chooses how to smooth them.
 
     Subclasses say how to learn, and how to predict the 199 quantiles, (Q, 199).
@@ -67,7 +83,7 @@ class FromQuantiles(Rival):
             raise NotApplicable("one output only")
         held, rest = held_out_split(len(X), self.seed)
         trial = self._trial(X[rest], Y[rest, 0], X[held], Y[held, 0])
-        self.smoothing = chosen_smoothing(self._sorted(trial, X[held]), Y[held], self._gap[0])
+        self._smooth(self._sorted(trial, X[held]), Y[held])
         self._fitted = self._learn(X, Y[:, 0], trial)
 
     def _conditional(self, X: Array) -> Quantiles:
