@@ -19,7 +19,8 @@ def straight(n=40, p=3, seed=0, noise=0.5, weighted=False):
 
 
 def parameters(p, ridge=0.7):
-    return LinearParameters(np.arange(p), np.full(p, 1.0), np.full(p, 3.0), ridge)
+    wide = np.full(p, 9.0)
+    return LinearParameters(np.arange(p), np.full(p, 1.0), np.full(p, 3.0), -wide, wide, ridge)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -58,6 +59,18 @@ def test_held_out_rows_are_those_of_a_refit(p):
         expected = parameters(p).fit(others, Settings()).predict(rows.X[i : i + 1])["linear"]
         assert found.location[i] == pytest.approx(expected.location[0], rel=1e-8)
         assert found.scale[i] == pytest.approx(expected.scale[0], rel=1e-8)
+
+
+def test_far_from_the_rows_it_is_the_distribution_of_all_outputs():
+    rows = straight(noise=0.1)
+    component = choose_linear(rows, np.arange(3)).component
+    far = np.array([[1e3, 1.0, 1.0], [1.0, -1e200, 1.0]])
+    found = component.predict(far)["linear"]
+    sd = np.sqrt(np.sum((rows.Y - rows.Y.mean()) ** 2) / (len(rows) - 1))
+    assert found.location == pytest.approx(rows.Y.mean(), rel=1e-12)
+    assert found.scale == pytest.approx(sd, rel=1e-12)
+    near = component.predict(np.array([[1.0, 1.0, 1.0]]))["linear"]
+    assert near.location[0] == pytest.approx(-1.0, abs=0.2)
 
 
 def test_the_ridge_is_large_where_columns_say_nothing():

@@ -386,7 +386,7 @@ def test_ctrl_c_cancels_the_tasks(client):
     chunks = [delayed(slow)(chunk, 1.0) for chunk in cut(*waves())]
     model = quick()
     for _ in range(3):  # a signal may come between two bytecodes that swallow it
-        timer = threading.Timer(1.5, signal.raise_signal, [signal.SIGINT])
+        timer = threading.Timer(1.5, os.kill, [os.getpid(), signal.SIGINT])
         timer.start()
         try:
             model.fit(chunks)

@@ -304,7 +304,7 @@ def test_a_gamma_density_has_one_mode_away_from_its_bound(beside_zero):
 
 def test_a_gamma_density_is_small_beside_its_bound(beside_zero):
     pdf = beside_zero.conditional([[0.0]]).pdf(np.logspace(-12, -1, 200))
-    assert pdf.max() < 0.1  # a third of the highest, 0.27 in truth
+    assert pdf.max() < 0.15  # half of the highest, 0.27 in truth
 
 
 def test_densities_do_not_jump_at_knots(beside_zero, model):

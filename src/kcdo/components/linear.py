@@ -7,6 +7,9 @@ With ω the weights of the rows, W their sum and G = ZᵀΩZ + R I about the mea
 
 S the penalised sum of squares yᵀΩ(y - ŷ). Without row i, of leverage h_i = ω_i q_i, the sum is
 S - ω_i e_i²/(1 - h_i), the error e_i/(1 - h_i) and the variance ratio 1 + q_i/(1 - h_i).
+
+A line says nothing about inputs far from those of the rows: as these are left behind, mean and
+variance become those of all outputs.
 """
 
 from dataclasses import dataclass, replace
@@ -25,6 +28,7 @@ NAMES = ("linear",)
 _LEAST_FREEDOM = 3.0  # degrees of freedom: a mean and a variance exist
 _LEAST_KEPT = 1e-12
 _LEAST_SQUARE = 1e-290
+_REACH = 0.5  # standard deviations of a column beyond the rows at which a line is half forgotten
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +38,8 @@ class LinearParameters:
     columns: NDArray[np.integer]  # (p,) of the inputs
     offset: Array  # (p,)
     scale: Array  # (p,)
+    lower: Array  # (p,) least and largest values that the line is believed at, standardised
+    upper: Array
     ridge: float
 
     names = NAMES
@@ -42,7 +48,7 @@ class LinearParameters:
 
     def __post_init__(self) -> None:
         shape(self.columns, None)
-        for values in (self.offset, self.scale):
+        for values in (self.offset, self.scale, self.lower, self.upper):
             shape(values, len(self.columns))
         need(np.all(self.columns >= 0), "columns that do not exist")
         need(0 < self.ridge < np.inf, "a ridge that is not positive")
@@ -51,6 +57,11 @@ class LinearParameters:
     def standardised(self, X: Array) -> Array:
         """Return the columns of inputs in their units."""
         return (X[:, self.columns] - self.offset) / self.scale
+
+    def belief(self, z: Array) -> Array:
+        """Return how far the line is believed at standardised inputs, (Q,): 1 among the rows."""
+        beyond = np.maximum(np.maximum(self.lower - z, z - self.upper), 0.0)
+        return np.exp(-0.5 * np.sum(np.minimum(beyond / _REACH, 1e3) ** 2, axis=1))
 
     def fit(self, rows: Rows, settings: Settings) -> "LinearRegression":
         """Return the component of these rows."""
@@ -97,6 +108,7 @@ class LinearSystem:
             self.right,
             powers,
             max(squares, _LEAST_SQUARE),
+            max(float(weights @ centred**2), _LEAST_SQUARE),
             float(total),
             _LeftOut(self.rows.Y[:, 0], errors, q, weights),
         )
@@ -123,6 +135,7 @@ class LinearRegression:
     right: Array  # (r, p) singular vectors
     powers: Array  # (r,) squared singular values and ridge
     squares: float  # S
+    all_squares: float  # of the outputs about their mean
     total: float  # W
     left_out: _LeftOut | None = None
 
@@ -137,7 +150,7 @@ class LinearRegression:
         for values in (self.mean, self.slopes):
             shape(values, p)
         shape(self.right, len(self.powers), p)
-        need(min(self.squares, self.total) > 0, "a regression of no rows")
+        need(min(self.squares, self.all_squares, self.total) > 0, "a regression of no rows")
         need(np.all(self.powers >= self.parameters.ridge), "singular values")
 
     @property
@@ -152,12 +165,14 @@ class LinearRegression:
     def predict(self, queries: Queries) -> dict[str, Batch]:
         """Return the distributions at points, by name."""
         assert isinstance(queries, np.ndarray), "uncertain inputs are asked at points"
-        z = self.parameters.standardised(queries) - self.mean
-        ridge = self.parameters.ridge
+        z, ridge = self.parameters.standardised(queries), self.parameters.ridge
+        belief = self.parameters.belief(z)
+        z = np.where(belief[:, None] > 0, z - self.mean, 0.0)
         # G⁻¹ is 1/R but for the directions that the rows know
         known = (z @ self.right.T) ** 2 @ (1.0 / ridge - 1.0 / self.powers)
         ratio = 1.0 + 1.0 / self.total + np.maximum(np.sum(z**2, axis=1) / ridge - known, 0.0)
-        return self._about(self.level + z @ self.slopes, self.squares * ratio, 1.0)
+        squares = belief * self.squares * ratio + (1.0 - belief) * self.all_squares
+        return self._about(self.level + belief * (z @ self.slopes), squares, 1.0)
 
     def held_out(self, rows: NDArray[np.integer]) -> dict[str, Batch]:
         """Return the distributions of some training rows without themselves, by name."""

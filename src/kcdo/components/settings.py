@@ -83,7 +83,7 @@ class Effort:
     residual_factorisations: int = 2
     near_judgements: int = 6
     leaders: tuple[int, int] = (3, 2)
-    folds: int = 5
+    folds: int = 10
     many_folds: int = 20
     few_rows: int = 600
     spread_rows: int = 1000

@@ -16,7 +16,9 @@ _RIDGES = np.logspace(-6, 4, 21)  # over the number of rows
 def choose_linear(rows: Rows, columns: NDArray[np.integer]) -> ChosenComponent:
     """Choose the ridge by the mean log density of rows that are left out, in closed form."""
     mean, sd = weighted_mean_sd(rows.X[:, columns], rows.weights)
-    parameters = LinearParameters(columns, mean, np.where(sd > 0, sd, 1.0), 1.0)
+    sd = np.where(sd > 0, sd, 1.0)
+    ends = [(end - mean) / sd for end in (rows.X[:, columns].min(0), rows.X[:, columns].max(0))]
+    parameters = LinearParameters(columns, mean, sd, *ends, 1.0)
     system, every = LinearSystem.of(parameters, rows), np.arange(len(rows))
 
     def loss(share: float) -> float:

@@ -135,6 +135,7 @@ register(
         "right": Array,
         "powers": Array,
         "squares": float,
+        "all_squares": float,
         "total": float,
     },
 )
