@@ -110,8 +110,11 @@ class GroupedBatch(Batch):
         return replace(self, inner=self.inner.with_draws(n_draws, seed))
 
     def draw_error(self, g: Callable[[Array], Array]) -> Array:
-        """Return the standard error of expectations."""
-        return np.sqrt(self._sums((self.weights[:, None] * self.inner.draw_error(g)) ** 2))
+        """Return the standard error of expectations, at most: members share their uniforms.
+
+        So their errors go together, and do not average out.
+        """
+        return self._sums(self.weights[:, None] * self.inner.draw_error(g))
 
     def pdf(self, points: Array) -> Array:
         """Density at shared points."""
