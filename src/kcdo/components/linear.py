@@ -28,7 +28,7 @@ NAMES = ("linear",)
 _LEAST_FREEDOM = 3.0  # degrees of freedom: a mean and a variance exist
 _LEAST_KEPT = 1e-12
 _LEAST_SQUARE = 1e-290
-_REACH = 0.5  # standard deviations of a column beyond the rows at which a line is half forgotten
+_REACH = 2.0  # sds of a column beyond the rows, in which belief in a line falls to e^-1/2
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class LinearParameters:
     def belief(self, z: Array) -> Array:
         """Return how far the line is believed at standardised inputs, (Q,): 1 among the rows."""
         beyond = np.maximum(np.maximum(self.lower - z, z - self.upper), 0.0)
-        return np.exp(-0.5 * np.sum(np.minimum(beyond / _REACH, 1e3) ** 2, axis=1))
+        return np.exp(-0.5 * np.minimum(beyond.max(axis=1) / _REACH, 1e3) ** 2)
 
     def fit(self, rows: Rows, settings: Settings) -> "LinearRegression":
         """Return the component of these rows."""
