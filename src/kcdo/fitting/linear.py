@@ -15,10 +15,11 @@ _RIDGES = np.logspace(-6, 4, 21)  # over the number of rows
 
 def choose_linear(rows: Rows, columns: NDArray[np.integer]) -> ChosenComponent:
     """Choose the ridge by the mean log density of rows that are left out, in closed form."""
-    mean, sd = weighted_mean_sd(rows.X[:, columns], rows.weights)
+    seen = rows.X[:, columns]
+    mean, sd = weighted_mean_sd(seen, rows.weights)
     sd = np.where(sd > 0, sd, 1.0)
-    ends = [(end - mean) / sd for end in (rows.X[:, columns].min(0), rows.X[:, columns].max(0))]
-    parameters = LinearParameters(columns, mean, sd, *ends, 1.0)
+    lower, upper = (seen.min(axis=0) - mean) / sd, (seen.max(axis=0) - mean) / sd
+    parameters = LinearParameters(columns, mean, sd, lower, upper, 1.0)
     system, every = LinearSystem.of(parameters, rows), np.arange(len(rows))
 
     def loss(share: float) -> float:
