@@ -35,6 +35,7 @@ _REACH = 2.0  # sds of a column beyond the rows, in which belief in a line falls
 class LinearParameters:
     """The columns, how they are standardised, and the ridge R of their slopes."""
 
+    n_inputs: int
     columns: NDArray[np.integer]  # (p,) of the inputs
     offset: Array  # (p,)
     scale: Array  # (p,)
@@ -50,7 +51,8 @@ class LinearParameters:
         shape(self.columns, None)
         for values in (self.offset, self.scale, self.lower, self.upper):
             shape(values, len(self.columns))
-        need(np.all(self.columns >= 0), "columns that do not exist")
+        exist = (self.columns >= 0) & (self.columns < self.n_inputs)
+        need(np.all(exist), "columns that do not exist")
         need(0 < self.ridge < np.inf, "a ridge that is not positive")
         need(len(self.scale) and self.scale.min() > 0, "columns without a scale")
 
@@ -140,7 +142,6 @@ class LinearRegression:
     left_out: _LeftOut | None = None
 
     names = NAMES
-    n_inputs = None  # it asks for some columns
     linear = False
     exact_held_out = True
     dim = 1
@@ -152,6 +153,11 @@ class LinearRegression:
         shape(self.right, len(self.powers), p)
         need(min(self.squares, self.all_squares, self.total) > 0, "a regression of no rows")
         need(np.all(self.powers >= self.parameters.ridge), "singular values")
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of columns of the inputs, of which it may see some."""
+        return self.parameters.n_inputs
 
     @property
     def nbytes(self) -> int:

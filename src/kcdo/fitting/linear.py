@@ -19,7 +19,7 @@ def choose_linear(rows: Rows, columns: NDArray[np.integer]) -> ChosenComponent:
     mean, sd = weighted_mean_sd(seen, rows.weights)
     sd = np.where(sd > 0, sd, 1.0)
     lower, upper = (seen.min(axis=0) - mean) / sd, (seen.max(axis=0) - mean) / sd
-    parameters = LinearParameters(columns, mean, sd, lower, upper, 1.0)
+    parameters = LinearParameters(rows.X.shape[1], columns, mean, sd, lower, upper, 1.0)
     system, every = LinearSystem.of(parameters, rows), np.arange(len(rows))
 
     def loss(share: float) -> float:

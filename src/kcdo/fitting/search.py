@@ -80,17 +80,16 @@ def search_alpha(
     judgements: int,
     *,
     bounds: tuple[float, float] = ALPHA_RANGE,
-    upwards: bool = True,
 ) -> float:
     """Return an α of small loss, with few judgements, from a first guess.
 
     It walks downhill by factors of 4: first to smaller values and, where already the first of
-    these is worse, to larger ones, unless ``upwards`` is false. ``bounds`` are those of log α.
+    these is worse, to larger ones. ``bounds`` are those of log α.
     """
     best = float(np.clip(np.log(start), *bounds))
     least = judge(float(np.exp(best)))
     left = judgements - 1
-    for step in (-_LOG_STEP, _LOG_STEP) if upwards else (-_LOG_STEP,):
+    for step in (-_LOG_STEP, _LOG_STEP):
         walked = False
         while left:
             there = float(np.clip(best + step, *bounds))
