@@ -43,6 +43,8 @@ class Effort:
     spread_rows, noise_rows : int
         Inputs that the predictive variance is computed from; rows that varying noise is
         regressed on.
+    noise_systems : int
+        Rows up to which an exact system of all of them judges each noise of the location.
     coarse_nodes, fine_nodes : dict
         Nodes per axis, by the number of outputs, while scales are learnt and while filters are.
     many_nodes : int
@@ -88,6 +90,7 @@ class Effort:
     few_rows: int = 600
     spread_rows: int = 1000
     noise_rows: int = 2000
+    noise_systems: int = 4000
     coarse_nodes: dict[int, int] = field(default_factory=lambda: {1: 80, 2: 28, 3: 10})
     fine_nodes: dict[int, int] = field(default_factory=lambda: {1: 256, 2: 56, 3: 20})
     many_nodes: int = 2048
