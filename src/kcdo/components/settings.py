@@ -69,6 +69,8 @@ class Effort:
         then for the best.
     metric_steps : (int, int)
         Steps of either, first for all families, then for the best.
+    importance_rows : int
+        Rows whose inputs are shuffled for the importances of a report, of two digits.
     """
 
     fewest_rows: int = 20
@@ -107,6 +109,7 @@ class Effort:
     local_judged: tuple[int, int] = (300, 1000)
     local_neighbours: tuple[int, int] = (24, 48)
     metric_steps: tuple[int, int] = (12, 20)
+    importance_rows: int = 64
 
 
 @dataclass(frozen=True)

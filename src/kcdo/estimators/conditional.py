@@ -119,7 +119,6 @@ from kcdo.validation import check_outputs, warn_few_values
 SELECTIONS = ("auto", *RULES)
 JOINT_FORMS = ("auto", "chain", "grid")
 EFFORT = Effort()  # of every fit
-_IMPORTANCE_ROWS = 64  # enough for the two digits of a report
 _SAMPLE_ROWS = 2000  # inputs that a streamed fit shows of its rows
 
 
@@ -520,7 +519,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             return np.ones(1)
         if isinstance(self._operator, ChainModel):
             return self._link_importances(self._operator.chains[0], rows)
-        return shuffled_importances(self._given, rows.X, _IMPORTANCE_ROWS)
+        return shuffled_importances(self._given, rows.X, EFFORT.importance_rows)
 
     def _link_importances(self, chain: Chain, rows: Rows) -> Array:
         """Return the importances of a chain: the divergence of joint densities is that of links."""
@@ -530,7 +529,7 @@ class ConditionalDensityOperator(ConditionalEstimator):
             inputs = link_rows(rows, chain.order, j).X
             given = partial(condition, link, flat=True)
             found += shuffled_divergences(
-                given, inputs, n_rows=_IMPORTANCE_ROWS, shuffled_columns=range(p)
+                given, inputs, n_rows=EFFORT.importance_rows, shuffled_columns=range(p)
             )
         return 1.0 - np.exp(-found / len(chain.links))
 
