@@ -11,7 +11,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import kcdo
@@ -140,7 +140,7 @@ def campaign(
 ) -> Tally:
     """Look at the problems of some seeds, until the time is over or enough was checked."""
     tally, end = Tally(), time.monotonic() + 60 * minutes
-    with short_searches():
+    with short_searches(), suppress(KeyboardInterrupt):  # what was checked by then is told
         for seed in seeds:
             if time.monotonic() > end or tally.checks.total() >= checks:
                 break
