@@ -26,7 +26,7 @@ from kcdo.memory import require_memory
 from kcdo.systems.base import Centres, Condensed, Embed, RowNumbers, SolverFacts, System
 from kcdo.systems.groups import are_counts
 
-_EIGENVALUE_CUT = 1e-8
+EIGENVALUE_CUT = 1e-8
 _ROWS_AT_A_TIME = 8192
 _LEAST_KEPT = 1e-12  # a row that is the only one of its kind has leverage 1
 _MOST_JITTERS = 8
@@ -389,7 +389,7 @@ class NystromSystem(System):
 def whitened_basis(kernel: Kernel, centres: NDArray, n_jobs: int | None = None) -> Array:
     """Return W (m, r) with Wᵀ K_cc W = I, from the eigenvalues of K_cc above the cut."""
     values, vectors = eigh(gram(kernel, centres, n_jobs=n_jobs))
-    kept = values > _EIGENVALUE_CUT * values[-1]
+    kept = values > EIGENVALUE_CUT * values[-1]
     return vectors[:, kept] / np.sqrt(values[kept])
 
 
