@@ -7,7 +7,9 @@ import pytest
 import kcdo
 from kcdo.components import ChainModel, Mixture
 from kcdo.errors import InvalidInputError
-from kcdo.fitting.chain import _mixing_shares, _worth_keeping, candidates, link_kernel
+from kcdo.fitting.chain import _grid_wins, _mixing_shares, _worth_keeping, candidates, link_kernel
+from kcdo.fitting.spec import ModelSpec
+from kcdo.rows import Rows
 from tests.conftest import SHORT
 
 
@@ -114,13 +116,34 @@ def test_two_outputs_by_held_out_rows(short_searches, rng, monkeypatch):
     found = {}
     for better in ("grid", "chain"):
 
-        def logs(spec, rows, order, better=better):
-            return np.full(len(rows), 1.0 if (order is None) == (better == "grid") else 0.0)
+        def folds(spec, rows, order, better=better):
+            level = 1.0 if (order is None) == (better == "grid") else 0.0
+            yield np.arange(len(rows)), np.full(len(rows), level)
 
-        monkeypatch.setattr("kcdo.fitting.chain._held_out_logs", logs)
+        monkeypatch.setattr("kcdo.fitting.chain._held_out_folds", folds)
         found[better] = kcdo.ConditionalDensityOperator().fit(X, Y[:, :2])._operator
     assert isinstance(found["grid"], Mixture)
     assert isinstance(found["chain"], ChainModel)
+
+
+@pytest.mark.parametrize(
+    ("level", "folds", "wins"), [(-1.0, 1, False), (-0.05, 3, False), (0.3, 3, True)]
+)
+def test_a_grid_that_is_far_behind_is_given_up(monkeypatch, rng, level, folds, wins):
+    """One fold is enough if it leaves no doubt; else all of them decide by their mean."""
+    asked = []
+
+    def each_fold(spec, rows, order):
+        for fold in range(3):
+            asked.append(fold)
+            places = np.arange(fold, len(rows), 3)
+            yield places, level + 0.1 * rng.standard_normal(len(places))
+
+    monkeypatch.setattr("kcdo.fitting.chain._held_out_folds", each_fold)
+    rows = Rows(np.zeros((300, 1)), np.zeros((300, 2)), np.ones(300))
+    chain = np.tile([3.0, -3.0], 150) if level == -0.05 else np.zeros(300)
+    assert _grid_wins(ModelSpec(), rows, chain) == wins
+    assert len(asked) == folds
 
 
 def test_orders_that_add_less_than_their_error_are_left_out(rng):

@@ -367,12 +367,18 @@ class SmoothedRows:
         scores = table.log_scale + 0.5 * np.minimum(table.residual**2, _LARGEST_SQUARE)
         return float(np.average(scores, weights=table.weights))
 
-    def spread_loss(self, bandwidths: Bandwidths, rows: NDArray[np.integer]) -> float:
-        """Return the held-out normal log score of some rows when noise varies so."""
+    def spread_losses(
+        self, spreads: Sequence[Bandwidths], rows: NDArray[np.integer]
+    ) -> list[float]:
+        """Return the held-out normal log score of some rows for each way noise may vary."""
         likeness = self.table.likeness_left_out(rows, self.n_jobs)
-        factor, squares = self._noise_factor(likeness, bandwidths), self.squares[rows]
-        scores = 0.5 * np.log(factor) + 0.5 * squares / factor
-        return float(np.average(scores, weights=self.table.weights[rows]))
+        squares, weights = self.squares[rows], self.table.weights[rows]
+
+        def loss(bandwidths: Bandwidths) -> float:
+            factor = self._noise_factor(likeness, bandwidths)
+            return float(np.average(0.5 * np.log(factor) + 0.5 * squares / factor, weights=weights))
+
+        return [loss(bandwidths) for bandwidths in spreads]
 
     def with_spread(self, bandwidths: Bandwidths | None) -> "SmoothedRows":
         """Return the component with noise that varies, by which residuals are standardised."""

@@ -37,6 +37,7 @@ _MOST_ORDERS = 3
 _MANY_OUTPUTS = 8  # beyond which fewer orders are tried
 _TRIED_ROWS = 300
 _FOLDS = 3
+_CERTAINTY = 2.0  # standard errors by which a grid that is behind is given up
 _STEPS = 200  # of the search for the weights of orders
 _MOST_LOG = 1e3  # one row that is impossible, or certain, must not outweigh all others
 
@@ -147,16 +148,15 @@ class _Trial:
         settings = replace(spec.settings, effort=short(spec.settings.effort), solver=Exact())
         light = replace(spec, settings=settings, progress=SILENT)
         orders = list(candidates(rows.Y.shape[1], spec.seed))
-        tried: list[tuple[int, ...] | None] = [*orders, *([None] if with_grid else [])]
         logs = list(
-            ordered_map(lambda order: _held_out_logs(light, sample, order), tried, spec.n_jobs)
+            ordered_map(lambda order: _held_out_logs(light, sample, order), orders, spec.n_jobs)
         )
         weights = sample.weights / sample.weights.sum()
-        kept = _worth_keeping(logs[: len(orders)], weights)
+        kept = _worth_keeping(logs, weights)
         shares = _mixing_shares(np.stack([logs[k] for k in kept], axis=1), weights)
-        chain = float(weights @ _mixed([logs[k] for k in kept], shares))
-        grid = float(weights @ logs[-1]) if with_grid else -np.inf
-        return cls(tuple(orders[k] for k in kept), shares, -chain, grid > chain)
+        chain = _mixed([logs[k] for k in kept], shares)
+        grid_wins = with_grid and _grid_wins(light, sample, chain)
+        return cls(tuple(orders[k] for k in kept), shares, -float(weights @ chain), grid_wins)
 
 
 def candidates(d: int, seed: int) -> Iterator[tuple[int, ...]]:
@@ -188,27 +188,56 @@ def short(effort: Effort) -> Effort:
         crossed_rows=0,  # whose scales are judged by folds
         crossed_per_column=0,
         rough_rows=min(effort.rough_rows, 100),
+        transform_rows=min(effort.transform_rows, 100),
+        coarse_nodes={**effort.coarse_nodes, 1: min(effort.coarse_nodes[1], 50)},
+        fine_nodes={**effort.fine_nodes, 1: min(effort.fine_nodes[1], 100)},
     )
 
 
-def _held_out_logs(spec: ModelSpec, rows: Rows, order: tuple[int, ...] | None) -> Array:
-    """Return log p(y | x) of rows held out, (n,): of the chain of an order, None for the grid.
+def _held_out_logs(spec: ModelSpec, rows: Rows, order: tuple[int, ...]) -> Array:
+    """Return log p(y | x) of rows held out, (n,), by the chain of an order."""
+    logs = np.empty(len(rows))
+    for places, found in _held_out_folds(spec, rows, order):
+        logs[places] = found
+    return logs
 
-    Parameters are chosen without one fold, and kept for the others.
+
+def _grid_wins(spec: ModelSpec, rows: Rows, chain: Array) -> bool:
+    """Whether a grid foretells rows better than a chain, whose log densities are given.
+
+    Its densities cost far more: folds that leave no doubt are enough.
+    """
+    gain = np.zeros(len(rows))
+    share = np.zeros(len(rows))
+    for places, found in _held_out_folds(spec, rows, None):
+        gain[places], share[places] = found - chain[places], rows.weights[places]
+        so_far = share / share.sum()
+        mean = float(so_far @ gain)
+        error = float(np.sqrt(np.sum(so_far**2 * (gain - mean) ** 2)))
+        if mean < -_CERTAINTY * error:
+            return False
+    return mean > 0.0
+
+
+def _held_out_folds(
+    spec: ModelSpec, rows: Rows, order: tuple[int, ...] | None
+) -> Iterator[tuple[NDArray[np.integer], Array]]:
+    """Yield the rows of each fold and their log p(y | x), by a chain, or by the grid.
+
+    Parameters are chosen without the first fold, and kept for the others.
     """
     fold_of = fold_numbers(len(rows), _FOLDS, spec.seed + 6)
-    logs = np.empty(len(rows))
     parameters: ChainModelParameters | ModelParameters | UnivariateParameters | None = None
     for fold in range(_FOLDS):
-        train = rows.take(np.flatnonzero(fold_of != fold))
-        test = rows.take(np.flatnonzero(fold_of == fold))
+        places = np.flatnonzero(fold_of == fold)
+        train, test = rows.take(np.flatnonzero(fold_of != fold)), rows.take(places)
         if parameters is None:
             fit = _fit_one(spec, train, order)
             model, parameters = fit.model, fit.parameters
         else:
             model = parameters.fit(train, spec.settings)
-        logs[fold_of == fold] = model.batch(test.X).logpdf_pairs(test.Y)
-    return np.clip(np.nan_to_num(logs, nan=-_MOST_LOG), -_MOST_LOG, _MOST_LOG)
+        logs = model.batch(test.X).logpdf_pairs(test.Y)
+        yield places, np.clip(np.nan_to_num(logs, nan=-_MOST_LOG), -_MOST_LOG, _MOST_LOG)
 
 
 def _fit_one(spec: ModelSpec, rows: Rows, order: tuple[int, ...] | None) -> AutomaticFit:

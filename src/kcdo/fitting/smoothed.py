@@ -71,7 +71,7 @@ def choose_smoothers(component: SmoothedRows, settings: Settings) -> SmoothedRow
 def _choose_spread(component: SmoothedRows, judged: NDArray[np.integer]) -> Bandwidths | None:
     squares = component.squares[judged]
     even = 0.5 * float(np.average(squares, weights=component.table.weights[judged]))
-    losses = [component.spread_loss(bandwidths, judged) for bandwidths in _SPREADS]
+    losses = component.spread_losses(_SPREADS, judged)
     best = int(np.argmin(losses))
     return _SPREADS[best] if even - losses[best] > _SPREAD_GAIN / len(judged) else None
 
