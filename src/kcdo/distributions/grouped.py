@@ -37,10 +37,10 @@ class GroupedBatch(Batch):
     weights: Array
 
     @classmethod
-    def of_equal(cls, inner: Batch, size: int, weights: Array | None = None) -> "GroupedBatch":
-        """Mix every ``size`` distributions that follow one another, by default equally."""
+    def of_equal(cls, inner: Batch, size: int) -> "GroupedBatch":
+        """Mix every ``size`` distributions that follow one another, equally."""
         starts = np.arange(0, len(inner) + 1, size)
-        return cls(inner, starts, np.full(len(inner), 1.0 / size) if weights is None else weights)
+        return cls(inner, starts, np.full(len(inner), 1.0 / size))
 
     @property
     def dim(self) -> int:

@@ -6,7 +6,6 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.kernels import Kernel
 from kcdo.memory import available_memory
-from kcdo.progress import SILENT, Progress
 from kcdo.systems.base import Factorable
 from kcdo.systems.exact import ExactRows
 from kcdo.systems.groups import Groups
@@ -51,11 +50,10 @@ def unfactored(
     *,
     seed: int = 0,
     n_jobs: int | None = None,
-    progress: Progress = SILENT,
 ) -> Factorable:
     """Return the rows as the solver takes them: all distinct inputs, or sums over centres."""
     if not isinstance(solver, Nystrom):
-        return ExactRows(kernel, Groups.of(X, weights), solver, n_jobs, progress)
+        return ExactRows(kernel, Groups.of(X, weights), solver, n_jobs)
     rng = np.random.default_rng(seed)
     m = solver.n_centres(len(X))
     some = X[rng.permutation(len(X))[: _ROWS_PER_CENTRE * m]]
