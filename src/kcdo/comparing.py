@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.rivals.base import log_probability
+from kcdo.rows import dealt
 
 __all__ = ["Comparison", "Difference", "Result", "compare", "folds_of"]
 
@@ -253,17 +254,12 @@ def folds_of(
     if time is not None:
         parts = np.array_split(np.argsort(time, kind="stable"), count + 1)
         return [(np.concatenate(parts[:k]), parts[k]) for k in range(1, count + 1)]
-    rng = np.random.default_rng(seed)
     if groups is None:
-        member = np.empty(n, dtype=int)
-        member[rng.permutation(n)] = np.arange(n) % count
-        return [_apart(member == k) for k in range(count)]
+        return [_apart(np.isin(np.arange(n), fold)) for fold in dealt(n, count, seed)]
     names, member = np.unique(groups, return_inverse=True)
     if len(names) < count:
         raise InvalidInputError(f"{count} folds need as many groups, here are {len(names)}.")
-    fold_of = np.empty(len(names), dtype=int)
-    fold_of[rng.permutation(len(names))] = np.arange(len(names)) % count
-    return [_apart(fold_of[member] == k) for k in range(count)]
+    return [_apart(np.isin(member, fold)) for fold in dealt(len(names), count, seed)]
 
 
 def _apart(held_out: NDArray[np.bool_]) -> Fold:
