@@ -12,12 +12,13 @@ from kcdo.commands.cluster import Cluster, Workers, check_cluster, cluster_clien
 from kcdo.commands.console import Console, counted, listed, size_text
 from kcdo.commands.errors import UsageError
 from kcdo.commands.kinds import Kind
-from kcdo.commands.naming import Wanted, names, periods, supports
+from kcdo.commands.naming import Wanted
 from kcdo.commands.options import (
     DataFiles,
     Debug,
     Decimal,
     DropMissing,
+    FitOptions,
     Force,
     Json,
     Quiet,
@@ -133,18 +134,9 @@ def fit(
             console.leave_stdout()
         from kcdo.commands.sources import Source
         from kcdo.commands.style import Style
-        from kcdo.commands.tables import read_table
 
-        flagged = [name for text in categorical or [] for name in names(text)]
-        wish = Wanted(
-            names(target),
-            names(given),
-            weights,
-            flagged,
-            periods(periodic or []),
-            supports(support or []),
-            group,
-            time,
+        asked = Wanted.of_options(
+            target, given, categorical, periodic, support, group, time, weights
         )
         holdout = _holdout("--test", test, group, time, seed)
         calibration = _holdout("--calibrate", calibrate, group, time, seed)
@@ -153,40 +145,72 @@ def fit(
         streamed = _is_streamed(stream, cluster, workers, files, holdout or calibration)
         if rows_at is not None and not streamed:
             raise UsageError("--rows-at keeps the rows of a streamed fit: it needs --stream.")
+        options = FitOptions(selection, centres, seed, verbose=not quiet)
+        line = ""
         if streamed:
-            from kcdo.commands.fitting import FitOptions
-            from kcdo.commands.streaming import FileChunks, fit_stream
-
-            with source.open() as table:
-                wanted = wish.checked(table.columns, source.label)
-            chunks = FileChunks.of(source, wanted, drop=drop_missing)
-            options = FitOptions(selection, centres, seed, verbose=not quiet)
-            with cluster_client(cluster, workers) as client:
-                model, line = fit_stream(chunks, options, client, rows_at)
-            from kcdo.commands.models import save_model
-
-            _tell(console, source, out, save_model(model.saved, path), model, None, line)
-            return
-        with source.open() as table:
-            wanted = wish.checked(table.columns, source.label)
-            frame = read_table(source, table, wanted.roles(), console, drop=drop_missing)
-        # after the table: what is wrong with it is said before scikit-learn is there
-        from kcdo.commands.fitting import FitOptions, fitted
+            model, line = _fit_parts(
+                source, asked, options, cluster, workers, rows_at, drop=drop_missing
+            )
+        else:
+            model = _fit_table(
+                source, asked, options, holdout, calibration, console, drop=drop_missing
+            )
         from kcdo.commands.models import save_model
 
-        options = FitOptions(selection, centres, seed, verbose=not quiet)
-        parts = _parts(frame, holdout, calibration)
-        model = fitted(frame[parts.fitted], wanted, options)  # the library names its stages
-        kept = (int(parts.test.sum()), holdout.words if holdout else "")
-        n_calibration = int(parts.calibration.sum())
-        model.remember(frame[parts.fitted], source.names, kept, n_calibration, seed)
-        if calibration is not None:
-            model = _calibrated(model, frame[parts.calibration], console)
-        if holdout is not None:
-            model.remember_test(_tested(model, frame[parts.test], console))
-        else:
-            model.remember_test(_held_out(model, frame[parts.fitted], wanted.weights, console))
-        _tell(console, source, out, save_model(model.saved, path), model, calibration)
+        _tell(console, source, out, save_model(model.saved, path), model, calibration, line)
+
+
+def _fit_parts(
+    source: Source,
+    asked: Wanted,
+    options: FitOptions,
+    cluster: str | None,
+    workers: int | None,
+    rows_at: str | None,
+    *,
+    drop: bool,
+) -> tuple[Model, str]:
+    """Fit to files that are read in parts; return the model, and one line on what it took."""
+    from kcdo.commands.streaming import FileChunks, fit_stream
+
+    with source.open() as table:
+        wanted = asked.checked(table.columns, source.label)
+    chunks = FileChunks.of(source, wanted, drop=drop)
+    with cluster_client(cluster, workers) as client:
+        return fit_stream(chunks, options, client, rows_at)
+
+
+def _fit_table(
+    source: Source,
+    asked: Wanted,
+    options: FitOptions,
+    holdout: Holdout | None,
+    calibration: Holdout | None,
+    console: Console,
+    *,
+    drop: bool,
+) -> Model:
+    """Fit to a table read as a whole, but for rows that are kept back to calibrate and test."""
+    from kcdo.commands.tables import read_table
+
+    with source.open() as table:
+        wanted = asked.checked(table.columns, source.label)
+        frame = read_table(source, table, wanted.roles(), console, drop=drop)
+    # after the table: what is wrong with it is said before scikit-learn is there
+    from kcdo.commands.fitting import fitted
+
+    parts = _parts(frame, holdout, calibration)
+    model = fitted(frame[parts.fitted], wanted, options)  # the library names its stages
+    kept = (int(parts.test.sum()), holdout.words if holdout else "")
+    n_calibration = int(parts.calibration.sum())
+    model.remember(frame[parts.fitted], source.names, kept, n_calibration, options.seed)
+    if calibration is not None:
+        model = _calibrated(model, frame[parts.calibration], console)
+    if holdout is not None:
+        model.remember_test(_tested(model, frame[parts.test], console))
+    else:
+        model.remember_test(_held_out(model, frame[parts.fitted], wanted.weights, console))
+    return model
 
 
 def _is_streamed(
@@ -291,8 +315,9 @@ def _tell(
     size: int,
     model: Model,
     calibration: Holdout | None,
-    stream: str = "",
+    stream: str,
 ) -> None:
+    """Print what was fitted, how well, and what to do next."""
     from kcdo.commands.facts import Facts
 
     report, facts = model.estimator.report_, Facts.of(model.saved)
