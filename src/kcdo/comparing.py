@@ -1,4 +1,4 @@
-"""Compare methods on one table by cross-validation: which foretells held-out rows best."""
+"""Compare methods on one table by cross-validation: which predicts held-out rows best."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -236,7 +236,7 @@ def _difference(values: Array, groups: Array | None) -> Difference:
         n_groups = len(sums)
         scale = n_groups / max(n_groups - 1, 1)
         return Difference(mean, float(np.sqrt(scale * (sums**2).sum()) / n))
-    with np.errstate(over="ignore"):  # of a row that was foretold absurdly
+    with np.errstate(over="ignore"):  # of a row that was predicted absurdly
         return Difference(mean, float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0)
 
 
@@ -245,7 +245,7 @@ def folds_of(
 ) -> list[Fold]:
     """Return the rows of each fold.
 
-    At random; or whole groups; or by time, where each fold is foretold from all that came before
+    At random; or whole groups; or by time, where each fold is predicted from all that came before
     it, and the first part of all rows from nothing.
 
     >>> [held_out.tolist() for _, held_out in folds_of(6, 2, time=np.arange(6.0))]

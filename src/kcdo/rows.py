@@ -116,7 +116,7 @@ class Rows:
     def of_effective_weight(self) -> "Rows":
         """Return the rows with weights that sum to the number of equal rows they amount to.
 
-        A row of weight 3 stays one row: held out, it goes as a whole, as its copies foretell it.
+        A row of weight 3 stays one row: held out, it goes as a whole, as its copies predict it.
         """
         return replace(self, weights=self.weights * (self.weights.sum() / np.sum(self.weights**2)))
 

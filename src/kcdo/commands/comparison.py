@@ -39,7 +39,7 @@ _MOST_VALUES = 50  # of a discrete output
 
 @dataclass(frozen=True)
 class Problem:
-    """A table whose one target is foretold from the other columns."""
+    """A table whose one target is predicted from the other columns."""
 
     frame: pd.DataFrame
     wanted: Wanted

@@ -84,7 +84,7 @@ class Wanted:
         )
 
     def checked(self, there: list[str], where: str) -> Wanted:
-        """Return the wish with ``given`` filled in, after comparing it with the columns."""
+        """Return the columns of the fit, ``given`` filled in, after a check that all are there."""
         check_names(self.targets, there, where, "--target")
         check_names(self.given, there, where, "--given")
         for option in ("weights", "group", "time"):

@@ -117,7 +117,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         return [found for part in parts for found in part]
 
     def atoms(self) -> tuple[Array, Array]:
-        """Values of one output that have a probability of their own: places (A,) and it (Q, A).
+        """Values (A,) of one output that have positive probability, and that probability (Q, A).
 
         A cap, zeros, or all values of an output that takes few. Each is held as a narrow uniform
         density about its place, so that density, distribution function and draws agree.

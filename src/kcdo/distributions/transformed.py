@@ -76,14 +76,14 @@ class TransformedBatch(Batch):
         return TransformedBatch(self.inner.marginal(dims), self.transform.of_columns(dims))
 
     def given(self, dims: Sequence[int], values: Array) -> "TransformedBatch":
-        """Return the distributions of the other outputs, given those of ``dims``."""
+        """Return the distributions of the other outputs, given values of outputs ``dims``."""
         others = [i for i in range(self.dim) if i not in dims]
         known = self.transform.of_columns(dims)
         inner = self.inner.given(dims, known.forward(known.off_bounds(values)))
         return TransformedBatch(inner, self.transform.of_columns(others))
 
     def with_draws(self, n_draws: int, seed: int) -> "TransformedBatch":
-        """Return the same distributions, by other draws where they are by draws."""
+        """Return the same distributions; what is computed from draws then uses other draws."""
         return replace(self, inner=self.inner.with_draws(n_draws, seed))
 
     def draw_error(self, g: Callable[[Array], Array]) -> Array:
@@ -152,7 +152,7 @@ class TransformedBatch(Batch):
         return None
 
     def _moments_at_points(self) -> tuple[Array, Array] | None:
-        """Return mean and covariance by the points of the inner distributions, where these do."""
+        """Return mean and covariance by the inner moment points; None if they do not suffice."""
         if self.exact or not self.transform.nearly_linear or not self.inner.has_moment_points:
             return None
 
@@ -183,7 +183,7 @@ class TransformedBatch(Batch):
         return both[:, :1], both[:, 1:, None]
 
     def atoms(self) -> tuple[Array, Array] | None:
-        """Those of the inner distributions, mapped."""
+        """Atoms of the inner distributions, at the mapped values."""
         inner = self.inner.atoms()
         return inner and (self.transform.inverse(inner[0][:, None])[:, 0], inner[1])
 

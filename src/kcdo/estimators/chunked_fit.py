@@ -120,7 +120,7 @@ class ChunkedFit:
         )
 
     def _learnt(self, learning: LocalLearning) -> Learnt | None:
-        """Return scales learnt from near rows among all rows; None where those of the sample do."""
+        """Return scales learnt from near rows among all rows; None where the sample suffices."""
         judges = learning.judges()
         if judges is None:
             return None

@@ -115,7 +115,7 @@ def _learn_categories(estimator: Any, overview: Overview) -> None:
 
 
 def _unbounded(estimator: Any, pilot: Pilot) -> Pilot:
-    """Let the sample say how near a bound is felt; return it with outputs on the whole line."""
+    """Map the outputs of the sample to the whole line, by a transform that the sample fixes."""
     warn_few_values(pilot.Y, estimator.target_names_)
     if estimator.support is None:
         return pilot

@@ -103,7 +103,7 @@ class ConditionalDensityOperator(StreamedDensity):
         How ``selection="auto"`` models several outputs. "chain": each output given the inputs and
         the outputs before it, by a univariate fit, in up to three orders; "grid": one density of
         all outputs, on a grid up to three of them and on weighted points beyond. "auto" takes the
-        chain beyond three outputs, and up to three whichever foretells held-out rows better.
+        chain beyond three outputs, and up to three whichever predicts held-out rows better.
         Options of the output side (``kernel_y``, ``reference``, ``alpha_prime``), signed densities
         and inputs that are no columns of numbers are for one density, as is a ``combination`` of
         up to three outputs: "auto" then takes that.
@@ -192,10 +192,10 @@ class ConditionalDensityOperator(StreamedDensity):
     ) -> Self:
         """Fit to inputs X (N, p) and outputs y (N,) or (N, d), arrays or data frames.
 
-        Rows that belong together, such as measurements of one patient, foretell one another: with
+        Rows that belong together, such as measurements of one patient, predict one another: with
         ``groups`` (N,), labels of any kind, each choice of ``selection="auto"`` is judged by whole
         groups that were left out. With ``time`` (N,), values that can be sorted, later rows are
-        foretold by earlier ones. Only one of the two can be given.
+        predicted by earlier ones. Only one of the two can be given.
 
         Data larger than memory come as a memory map, or as an object that can be iterated over
         more than once and yields chunks ``(X, y)`` or ``(X, y, weight)``, given in place of X.

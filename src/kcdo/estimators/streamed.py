@@ -143,7 +143,7 @@ class StreamedDensity(FittedDensity):
         self._solve_sums(plan, sums, started)
 
     def _stream_plan(self, pilot: Pilot, options: Nystrom) -> StreamPlan:
-        """Return the plan of a fit that keeps sums: those of location and scale do not merge."""
+        """Return the plan of a plain density: sums of location and scale would not merge."""
         spec, automatic = self._spec(Exact()), self.selection == "auto"
         if automatic:
             plain = replace(spec, combination=ONLY_PLAIN)

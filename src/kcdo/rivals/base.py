@@ -99,7 +99,7 @@ class Rival:
         return Rescaled(inner, self._y_centre, self._y_scale, self._flat)
 
     def for_rounded(self, gap: float) -> Self:
-        """The same fit for outputs rounded to gaps: widths chosen by held-out rows are anew."""
+        """The same fit for outputs rounded to gaps: held-out rows choose its widths again."""
         return self
 
     def _fit(self, X: Array, Y: Array) -> None:

@@ -35,7 +35,7 @@ def choose_solver(n_distinct: int, ridge: float | None = None) -> Solver:
 
 
 def may_repeat(X: NDArray, seed: int) -> bool:
-    """Whether it is worth looking for equal rows: always for few, from a subsample for many."""
+    """Whether to look for equal rows: always where rows are few, else if a subsample has some."""
     if len(X) <= _LARGEST_AUTOMATIC_EXACT or X.dtype == object:
         return True
     rows = np.random.default_rng(seed).choice(len(X), _LARGEST_AUTOMATIC_EXACT, replace=False)

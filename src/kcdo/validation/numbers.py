@@ -122,7 +122,7 @@ def check_cells(matrix: Array, names: list[str] | None, *, missing: bool, reset:
 
 
 def check_range(matrix: NDArray, what: str, names: Sequence[str] | None, *, more: bool) -> None:
-    """Raise unless the squares of numbers, and densities of them, are numbers too.
+    """Raise unless squares and densities of such numbers neither overflow nor underflow.
 
     Of ``more`` rows than the first ones the spread says nothing.
     """
