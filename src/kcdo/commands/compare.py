@@ -97,7 +97,7 @@ def compare(
         path = None if out is None else _output(out, files, force=force)
         from kcdo.commands.sources import Source
         from kcdo.commands.style import Style
-        from kcdo.commands.tables import read_table
+        from kcdo.commands.tables import read_wanted
 
         asked = Wanted.of_options(target, given, categorical, periodic, support, group, time)
         if len(asked.targets) != 1:
@@ -105,9 +105,7 @@ def compare(
         if group and time:
             raise UsageError("rows are held out by --group or by --time, not by both.")
         source = Source.of(files, Style.of(sep, decimal, thousands))
-        with source.open() as table:
-            wanted = asked.checked(table.columns, source.label)
-            frame = read_table(source, table, wanted.roles(), console, drop=drop_missing)
+        wanted, frame = read_wanted(source, asked, console, drop=drop_missing)
         from kcdo.commands import comparison as told
         from kcdo.comparing import compare as compared
 

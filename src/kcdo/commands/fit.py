@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,12 +27,9 @@ from kcdo.commands.options import (
 )
 from kcdo.commands.reading import input_files
 from kcdo.commands.writing import output_path
-from kcdo.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from kcdo.commands.holdout import Holdout, Parts
+    from kcdo.commands.holdout import Holdout
     from kcdo.commands.models import Model
     from kcdo.commands.sources import Source
 
@@ -152,9 +149,13 @@ def fit(
                 source, asked, options, cluster, workers, rows_at, drop=drop_missing
             )
         else:
-            model = _fit_table(
-                source, asked, options, holdout, calibration, console, drop=drop_missing
-            )
+            from kcdo.commands.tables import read_wanted
+
+            wanted, frame = read_wanted(source, asked, console, drop=drop_missing)
+            # after the table: what is wrong with it is said before scikit-learn is there
+            from kcdo.commands.kept_back import fit_table
+
+            model = fit_table(frame, wanted, options, source.names, holdout, calibration, console)
         from kcdo.commands.models import save_model
 
         _tell(console, source, out, save_model(model.saved, path), model, calibration, line)
@@ -178,39 +179,6 @@ def _fit_parts(
     chunks = FileChunks.of(source, wanted, drop=drop)
     with cluster_client(cluster, workers) as client:
         return fit_stream(chunks, options, client, rows_at)
-
-
-def _fit_table(
-    source: Source,
-    asked: Wanted,
-    options: FitOptions,
-    holdout: Holdout | None,
-    calibration: Holdout | None,
-    console: Console,
-    *,
-    drop: bool,
-) -> Model:
-    """Fit to a table read as a whole, but for rows that are kept back to calibrate and test."""
-    from kcdo.commands.tables import read_table
-
-    with source.open() as table:
-        wanted = asked.checked(table.columns, source.label)
-        frame = read_table(source, table, wanted.roles(), console, drop=drop)
-    # after the table: what is wrong with it is said before scikit-learn is there
-    from kcdo.commands.fitting import fitted
-
-    parts = _parts(frame, holdout, calibration)
-    model = fitted(frame[parts.fitted], wanted, options)  # the library names its stages
-    kept = (int(parts.test.sum()), holdout.words if holdout else "")
-    n_calibration = int(parts.calibration.sum())
-    model.remember(frame[parts.fitted], source.names, kept, n_calibration, options.seed)
-    if calibration is not None:
-        model = _calibrated(model, frame[parts.calibration], console)
-    if holdout is not None:
-        model.remember_test(_tested(model, frame[parts.test], console))
-    else:
-        model.remember_test(_held_out(model, frame[parts.fitted], wanted.weights, console))
-    return model
 
 
 def _is_streamed(
@@ -256,56 +224,6 @@ def _check_shares(
         raise UsageError("--test keeps rows back by --group or by --time, not by both.")
     if (test or 0.0) + (calibrate or 0.0) >= 1:
         raise UsageError("--test and --calibrate together leave no rows to fit.")
-
-
-def _parts(frame: pd.DataFrame, test: Holdout | None, calibration: Holdout | None) -> Parts:
-    from kcdo.commands.holdout import Parts
-
-    return Parts.of(frame, test, calibration)
-
-
-def _calibrated(model: Model, frame: pd.DataFrame, console: Console) -> Model:
-    """Return the model with intervals that hold as many outputs as they promise."""
-    from kcdo.commands.models import Model
-    from kcdo.conformal import conformalize
-
-    known = _known(model, frame, "calibration", console)
-    with console.progress("Calibrating", None):
-        X, Y = model.inputs(known), model.outputs(known)
-        return Model.of(conformalize(model.estimator, X, Y))
-
-
-def _tested(model: Model, frame: pd.DataFrame, console: Console) -> dict[str, Any]:
-    """Return the scores of rows that were kept back."""
-    from kcdo.commands.scores import scores
-
-    known = _known(model, frame, "test", console)
-    with console.progress("Testing", len(known)) as show:
-        return scores(model, model.inputs(known), model.outputs(known), show)
-
-
-def _held_out(
-    model: Model, frame: pd.DataFrame, weights: str | None, console: Console
-) -> dict[str, Any]:
-    """Return the scores of rows that were fitted, by fits without them."""
-    from kcdo.commands.scores import scores_in_turn
-
-    with console.progress("Held-out scores", None):
-        own = frame[weights].to_numpy() if weights else None
-        return scores_in_turn(model, model.inputs(frame), model.outputs(frame), own)
-
-
-def _known(model: Model, frame: pd.DataFrame, what: str, console: Console) -> pd.DataFrame:
-    """Return the rows whose categories the model has seen; say how many others there are."""
-    from kcdo.commands.fitting import known_rows
-
-    known = known_rows(model, frame)
-    if len(known) < len(frame):
-        new = counted(len(frame) - len(known), "row")
-        console.note(f"Left out of the {what}: {new} with a category that no fitted row has.")
-    if known.empty:
-        raise InvalidInputError("every row kept back has a category that no fitted row has.")
-    return known
 
 
 def _tell(
