@@ -208,7 +208,7 @@ class NearestSystem(System):
         return self._left_out(rows)[0]
 
     def held_out(
-        self, B: Array, rows: RowNumbers | None = None, kept: Array | None = None
+        self, B: Array, rows: RowNumbers | None = None, one_minus_leverage: Array | None = None
     ) -> Array:
         """Return predictions of rows from the rows nearest to each, without that row itself."""
         return self.held_out_weights(np.arange(len(B)) if rows is None else rows) @ B

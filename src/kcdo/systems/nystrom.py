@@ -22,7 +22,7 @@ from kcdo.systems.sums import NystromSums
 
 _EIGENVALUE_CUT = 1e-8
 _ROWS_AT_A_TIME = 8192
-_LEAST_KEPT = 1e-12  # a row that is the only one of its kind has leverage 1
+_LEAST_REMAINING = 1e-12  # of 1 - leverage: a row that is the only one of its kind has leverage 1
 _MOST_JITTERS = 8
 
 
@@ -168,19 +168,22 @@ class NystromSystem(System):
 
     def one_minus_leverage(self, rows: RowNumbers | None = None) -> Array:
         """Return 1 - leverage of each row, or of some."""
-        return self._all_kept.copy() if rows is None else self._kept(rows)
+        return (
+            self._all_one_minus_leverage.copy() if rows is None else self._one_minus_leverage(rows)
+        )
 
     def held_out(
-        self, B: Array, rows: RowNumbers | None = None, kept: Array | None = None
+        self, B: Array, rows: RowNumbers | None = None, one_minus_leverage: Array | None = None
     ) -> Array:
         """Return the leave-one-out predictions of B, (N, k) or of some rows."""
-        kept = self.one_minus_leverage(rows) if kept is None else kept
+        if one_minus_leverage is None:
+            one_minus_leverage = self.one_minus_leverage(rows)
         rows = np.arange(len(self._rows)) if rows is None else rows
         coefficients = self.coefficients(B)
         fitted = np.empty((len(rows), B.shape[1]))
         for part in _parts(len(rows)):
             fitted[part] = self._section_of(rows[part]) @ coefficients
-        return B[rows] - (B[rows] - fitted) / kept[:, None]
+        return B[rows] - (B[rows] - fitted) / one_minus_leverage[:, None]
 
     def held_out_at(self, X: NDArray, weights: Array, B: Array, condensed: Array) -> Array:
         """Return the leave-one-out predictions of rows that are among those behind the sums.
@@ -209,9 +212,9 @@ class NystromSystem(System):
         each, leaving = np.arange(len(rows)), self._leaving[rows]
         # ω_i k_iᵀ A⁻¹ k_i is what a row weighs in its own prediction
         leverage = out[each, rows] * leaving / self._rows.weights[rows]
-        kept = np.maximum(1.0 - leverage, _LEAST_KEPT)
-        out /= kept[:, None]
-        out[each, rows] += 1.0 - 1.0 / kept
+        remaining = np.maximum(1.0 - leverage, _LEAST_REMAINING)
+        out /= remaining[:, None]
+        out[each, rows] += 1.0 - 1.0 / remaining
         return out
 
     def describe(self) -> SolverFacts:
@@ -242,14 +245,14 @@ class NystromSystem(System):
         return np.ones_like(weights) if self.sums.counts else weights
 
     @cached_property
-    def _all_kept(self) -> Array:
-        return self._kept(np.arange(len(self._rows)))
+    def _all_one_minus_leverage(self) -> Array:
+        return self._one_minus_leverage(np.arange(len(self._rows)))
 
-    def _kept(self, rows: RowNumbers) -> Array:
+    def _one_minus_leverage(self, rows: RowNumbers) -> Array:
         out = np.empty(len(rows))
         for part in _parts(len(rows)):
             out[part] = self._squared_norms(self._section_of(rows[part]))
-        return np.maximum(1.0 - self._leaving[rows] * out, _LEAST_KEPT)
+        return np.maximum(1.0 - self._leaving[rows] * out, _LEAST_REMAINING)
 
     def _squared_norms(self, section: Array) -> Array:
         """Return kᵀ A⁻¹ k for sections k, (b, m) -> (b,), by one product with a half of A⁻¹."""
@@ -268,8 +271,8 @@ class NystromSystem(System):
 def whitened_basis(kernel: Kernel, centres: NDArray, n_jobs: int | None = None) -> Array:
     """Return W (m, r) with Wᵀ K_cc W = I, from the eigenvalues of K_cc above the cut."""
     values, vectors = eigh(gram(kernel, centres, n_jobs=n_jobs))
-    kept = values > _EIGENVALUE_CUT * values[-1]
-    return vectors[:, kept] / np.sqrt(values[kept])
+    above = values > _EIGENVALUE_CUT * values[-1]
+    return vectors[:, above] / np.sqrt(values[above])
 
 
 def _parts(n: int, step: int | None = None) -> Iterator[slice]:
