@@ -137,6 +137,10 @@ class Batch(ABC):
             'ConditionalDensityOperator(joint="chain").'
         )
 
+    def with_mapped_parts(self, mapped: Callable[["Batch"], "Batch"]) -> "Batch | None":
+        """Return the mixture whose parts are mapped; None where there are no parts."""
+        return None
+
     def with_draws(self, n_draws: int, seed: int) -> "Batch":
         """Return the same distributions; what is computed from draws then uses other draws."""
         return self

@@ -105,6 +105,10 @@ class GroupedBatch(Batch):
             self.inner.given(dims, own), self.starts, weights / total[self._group_of]
         )
 
+    def with_mapped_parts(self, mapped: Callable[[Batch], Batch]) -> "GroupedBatch":
+        """Return the mixtures of mapped members."""
+        return replace(self, inner=mapped(self.inner))
+
     def with_draws(self, n_draws: int, seed: int) -> "GroupedBatch":
         """Return the same distributions; what is computed from draws then uses other draws."""
         return replace(self, inner=self.inner.with_draws(n_draws, seed))

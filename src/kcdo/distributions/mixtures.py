@@ -87,6 +87,10 @@ class MixtureBatch(Batch):
         weights = np.where(total > 0, weights / np.where(total > 0, total, 1.0), self.weights)
         return MixtureBatch([part.given(dims, values) for part in self.parts], weights)
 
+    def with_mapped_parts(self, mapped: Callable[[Batch], Batch]) -> "MixtureBatch":
+        """Return the mixture of mapped parts."""
+        return MixtureBatch([mapped(part) for part in self.parts], self.weights)
+
     def with_draws(self, n_draws: int, seed: int) -> "MixtureBatch":
         """Return the same distributions; what is computed from draws then uses other draws."""
         return MixtureBatch([part.with_draws(n_draws, seed) for part in self.parts], self.weights)

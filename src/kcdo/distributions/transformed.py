@@ -10,10 +10,8 @@ import numpy as np
 from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Rows, join
 from kcdo.distributions.climbing import climb
-from kcdo.distributions.grouped import GroupedBatch
 from kcdo.distributions.integration import NO_CUTS, between, split_for, with_edges
 from kcdo.distributions.lines import Line
-from kcdo.distributions.mixtures import MixtureBatch
 from kcdo.transforms import Transform
 
 _MIDDLE = np.array([0.25, 0.75])
@@ -138,18 +136,17 @@ class TransformedBatch(Batch):
 
         return mean, self._in_blocks(of_block) * sd[:, :, None] * sd[:, None, :]
 
-    def _as_mixture(self) -> MixtureBatch | GroupedBatch | None:
+    def with_mapped_parts(self, mapped: Callable[[Batch], Batch]) -> Batch | None:
+        """Return the mixture of parts that are mapped once more."""
+        mixture = self._as_mixture()
+        return None if mixture is None else mixture.with_mapped_parts(mapped)
+
+    def _as_mixture(self) -> Batch | None:
         """Return the mixture of mapped distributions, where the inner ones are a mixture."""
-        inner: Any = self.inner
-        if isinstance(inner, TransformedBatch):
-            inner = inner._as_mixture()
         exact = self.exact or not self.inner.has_moment_points  # all of them, or none
-        if isinstance(inner, GroupedBatch):
-            return replace(inner, inner=TransformedBatch(inner.inner, self.transform, exact))
-        if isinstance(inner, MixtureBatch):
-            parts = [TransformedBatch(part, self.transform, exact) for part in inner.parts]
-            return MixtureBatch(parts, inner.weights)
-        return None
+        return self.inner.with_mapped_parts(
+            lambda part: TransformedBatch(part, self.transform, exact)
+        )
 
     def _moments_at_points(self) -> tuple[Array, Array] | None:
         """Return mean and covariance by the inner moment points; None if they do not suffice."""
