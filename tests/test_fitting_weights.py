@@ -96,7 +96,7 @@ def test_pairwise_crps_is_the_crps_of_any_mixture(seed):
     rng = np.random.default_rng(seed)
     Y, held_out = forecasts(20, seed=seed)
     omega = rng.uniform(0.5, 2.0, 20)
-    table = _pairwise_crps(list(held_out.values()), Y[:, 0], omega / omega.sum())
+    table = _pairwise_crps(list(held_out.values()), Y[:, 0], omega / omega.sum(), 1)
     for share in rng.uniform(size=3):
         weights = np.array([share, 1.0 - share])
         mixture = MixtureBatch(list(held_out.values()), weights)

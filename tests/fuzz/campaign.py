@@ -11,7 +11,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import kcdo
@@ -133,15 +133,16 @@ def campaign(
     seeds: Sequence[int],
     *,
     minutes: float = float("inf"),
+    checks: float = float("inf"),
     selections: Sequence[str] = SELECTIONS,
     shrink: bool = True,
     verbose: bool = False,
 ) -> Tally:
-    """Look at the problems of some seeds, until the time is over."""
+    """Look at the problems of some seeds, until the time is over or enough was checked."""
     tally, end = Tally(), time.monotonic() + 60 * minutes
-    with short_searches():
+    with short_searches(), suppress(KeyboardInterrupt):  # what was checked by then is told
         for seed in seeds:
-            if time.monotonic() > end:
+            if time.monotonic() > end or tally.checks.total() >= checks:
                 break
             problem = Problem.random(seed)
             if problem.selection not in selections:
@@ -164,6 +165,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--seed", type=int, default=0, help="of the first problem")
     parser.add_argument("--count", type=int, default=10**9)
+    parser.add_argument("--checks", type=float, default=float("inf"), help="that are enough")
     parser.add_argument("--selections", nargs="+", default=SELECTIONS, help="of which problems")
     parser.add_argument("--no-shrink", action="store_true")
     options = parser.parse_args()
@@ -171,6 +173,7 @@ def main() -> int:
     tally = campaign(
         seeds,
         minutes=options.minutes,
+        checks=options.checks,
         selections=options.selections,
         shrink=not options.no_shrink,
         verbose=True,

@@ -43,6 +43,8 @@ class Effort:
     spread_rows, noise_rows : int
         Inputs that the predictive variance is computed from; rows that varying noise is
         regressed on.
+    noise_systems : int
+        Rows up to which an exact system of all of them judges each noise of the location.
     coarse_nodes, fine_nodes : dict
         Nodes per axis, by the number of outputs, while scales are learnt and while filters are.
     many_nodes : int
@@ -67,6 +69,8 @@ class Effort:
         then for the best.
     metric_steps : (int, int)
         Steps of either, first for all families, then for the best.
+    importance_rows : int
+        Rows whose inputs are shuffled for the importances of a report, of two digits.
     """
 
     fewest_rows: int = 20
@@ -88,6 +92,7 @@ class Effort:
     few_rows: int = 600
     spread_rows: int = 1000
     noise_rows: int = 2000
+    noise_systems: int = 4000
     coarse_nodes: dict[int, int] = field(default_factory=lambda: {1: 80, 2: 28, 3: 10})
     fine_nodes: dict[int, int] = field(default_factory=lambda: {1: 256, 2: 56, 3: 20})
     many_nodes: int = 2048
@@ -104,6 +109,7 @@ class Effort:
     local_judged: tuple[int, int] = (300, 1000)
     local_neighbours: tuple[int, int] = (24, 48)
     metric_steps: tuple[int, int] = (12, 20)
+    importance_rows: int = 64
 
 
 @dataclass(frozen=True)

@@ -292,7 +292,7 @@ class ConditionalDensityOperator(StreamedDensity):
         names = getattr(self, "feature_names_in_", None)
         importances: dict[str, float] = {}
         if deadline.allows("importances"):
-            found = column_importances(self._operator, self._given, rows)
+            found = column_importances(self._operator, self._given, rows, EFFORT.importance_rows)
             names = [str(j) for j in range(len(found))] if names is None else names
             importances = dict(zip(names, found.tolist(), strict=True))
         self.report_ = replace(

@@ -268,8 +268,9 @@ def _cross_validated(problem: Problem, chosen: list[ChosenComponent]) -> Batches
 
 
 def _weights(problem: Problem, held_out: Batches, judged: NDArray[np.integer]) -> dict[str, float]:
-    rows, combination = problem.rows, problem.spec.combination
-    return combined_weights(held_out, rows.Y[judged], rows.weights[judged], combination)
+    rows, spec = problem.rows, problem.spec
+    Y, weights = rows.Y[judged], rows.weights[judged]
+    return combined_weights(held_out, Y, weights, spec.combination, spec.n_jobs)
 
 
 def _beside(

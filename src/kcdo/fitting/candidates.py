@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.components import Settings
 from kcdo.fitting.local import LocalLoss, Neighbourhoods
-from kcdo.fitting.metric import Metric, MetricSearch, log_error
+from kcdo.fitting.metric import Metric, MetricSearch
 from kcdo.fitting.pilot import Chunk, Pilot
 from kcdo.fitting.search import GOOD_ENOUGH, BestSoFar, minimise
 from kcdo.kernels import (
@@ -186,7 +186,7 @@ def first_metric(metric: Metric, near: Neighbourhood, pilot: Pilot, settings: Se
         return metric
     with blas_limit(1):
         starts = _starts(search.start(metric), search.middle)
-        found = list(ordered_map(search.learnt, starts, settings.n_jobs))
+        found = list(ordered_map(search.taught, starts, settings.n_jobs))
     least, short = found[0][0] - _WORTH, starts[0][:-1] - 1.0
     gained = {
         place: (loss, theta)
@@ -200,7 +200,7 @@ def first_metric(metric: Metric, near: Neighbourhood, pilot: Pilot, settings: Se
         both = best[1].copy()
         for place, (_, theta) in gained.items():
             both[place] = theta[place]
-        best = min(best, search.learnt(both), key=lambda each: each[0])
+        best = min(best, search.taught(both), key=lambda each: each[0])
     return search.as_metric(metric, *best)
 
 
@@ -226,9 +226,9 @@ def last_metrics(
         with blas_limit(1):
             theta, best = search.start(rival), BestSoFar[Array]()
             if template == metric.template:
-                found.append((search.judged(theta), metric))
+                found.append((search.score(theta), metric))
             for _ in range(2):  # near rows of the scales so far
-                loss, theta = search.learnt(theta)
+                loss, theta = search.taught(theta)
                 best.offer(loss, theta)
         found.append((best.loss, search.as_metric(rival, best.loss, best.best())))
     least = min(loss for loss, _ in found)
@@ -284,10 +284,10 @@ class _StreamedSearch(MetricSearch):
         """Return log scales and log noise of a metric."""
         return metric.theta(self.X.shape[1])
 
-    def learnt(self, start: Array) -> tuple[float, Array]:
+    def taught(self, start: Array) -> tuple[float, Array]:
         """Return what the judging half says of the scales that the other half learns."""
         theta = self.about(start)
-        return self.judged(theta), theta
+        return self.score(theta), theta
 
     def about(self, start: Array) -> Array:
         """Return scales that near rows at those of the start teach, each column at its price.
@@ -318,10 +318,9 @@ class _StreamedSearch(MetricSearch):
         near = np.sqrt(np.mean(gaps**2, axis=(0, 1)))
         return (scaled[: len(self.lists)].std(axis=0) > _APART) & (near < _ALIKE)
 
-    def judged(self, theta: Array) -> float:
+    def score(self, theta: Array) -> float:
         """Return what the judging half says of scales and noise: log score and log error."""
-        judge = self.objective(theta, self.level, fresh=True)
-        return self.free(judge, theta, 0)[0] + log_error(judge, theta)
+        return sum(self.judged(self.objective(theta, self.level, fresh=True), theta))
 
     def objective(self, theta: Array, level: int, *, fresh: bool = False) -> LocalLoss:
         """Return the loss given the candidates that are nearest at these scales."""

@@ -181,7 +181,10 @@ def _chosen(
     if outputs.fixed.alpha is None:  # α falls at least with the number of rows
         few = effort.race_rows if choice.dispensable else effort.last_rows
         choice = replace(choice, alpha=choice.alpha * min(few / len(rows), 1.0))
-    judges = ValidationRows(problem.judged_rows(effort.last_rows))
+    # in a learnt metric it is one component of several: what hundreds of rows say is enough
+    judges = ValidationRows(
+        problem.judged_rows(effort.held_out if problem.metrics else effort.last_rows)
+    )
     found = _judged_on_all(problem, problem.unfactored_for_density, outputs, choice, most, judges)
     chosen = _settled(problem, outputs, *found)
     return replace(chosen, on_centres=problem.densities_on_centres)
@@ -230,7 +233,7 @@ def _judged_on_all(
         problem.loss,
         fixed,
         judges.beside,
-        effort.filter_steps,
+        effort.filter_steps // 3 if choice.dispensable else effort.filter_steps,
         problem.spec.n_jobs,
     )
     of_kernel = lru_cache(maxsize=1)(lambda kernel: unfactored(kernel, rows))

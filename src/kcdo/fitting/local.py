@@ -74,15 +74,9 @@ class LocalLoss:
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """Return the loss and its gradient."""
-        log_scales, ridge = theta[:-1], float(np.exp(theta[-1]))
-        solved = list(
-            ordered_map(lambda block: block.solved(log_scales, ridge), self._blocks, self.n_jobs)
-        )
-        r = np.concatenate([each.r for each in solved])  # (J, T)
-        v = np.maximum(np.concatenate([each.v for each in solved]), _LEAST_VARIANCE)
+        solved = self._solved(theta)
+        r, v, variance, value = _scored(solved)
         n, n_targets = r.shape
-        variance = np.mean(r * r / v[:, None], axis=0)
-        value = 0.5 * float(np.mean(np.log(variance))) + 0.5 * float(np.mean(np.log(v)))
         r_slope = r / (v[:, None] * variance) / (n * n_targets)
         v_slope = 0.5 / (n * v) - 0.5 * np.sum(r * r_slope, axis=1) / v
         starts = np.cumsum([0, *(len(each.v) for each in solved)])
@@ -95,13 +89,17 @@ class LocalLoss:
         )
         return value, sum(pulled, np.zeros(len(theta)))
 
-    def mean_error(self, theta: Array) -> float:
-        """Return the mean absolute error of the judged rows."""
+    def judged(self, theta: Array) -> tuple[float, float]:
+        """Return the loss, and the mean absolute error of the judged rows."""
+        r, _, _, value = _scored(self._solved(theta))
+        return value, float(np.mean(np.abs(r)))
+
+    def _solved(self, theta: Array) -> list["_Solved"]:
         log_scales, ridge = theta[:-1], float(np.exp(theta[-1]))
-        solved = ordered_map(
-            lambda block: np.abs(block.solved(log_scales, ridge).r), self._blocks, self.n_jobs
+        found = ordered_map(
+            lambda block: block.solved(log_scales, ridge), self._blocks, self.n_jobs
         )
-        return float(np.concatenate(list(solved)).mean())
+        return list(found)
 
     @cached_property
     def _blocks(self) -> list["_Block"]:
@@ -164,6 +162,15 @@ class _Solved:
         of_pairs = u[:, i] * right[:, j] + u[:, j] * right[:, i]
         noise = np.sum(self.w * right[:, 1:]) + np.sum(v_slope)
         return np.append(self.gram_pullback(of_pairs.ravel()), self.ridge * noise)
+
+
+def _scored(solved: list[_Solved]) -> tuple[Array, Array, Array, float]:
+    """Return errors (J, T), variance ratios (J,), amplitudes (T,) and the loss of judged rows."""
+    r = np.concatenate([each.r for each in solved])
+    v = np.maximum(np.concatenate([each.v for each in solved]), _LEAST_VARIANCE)
+    amplitude = np.mean(r * r / v[:, None], axis=0)
+    loss = 0.5 * float(np.mean(np.log(amplitude))) + 0.5 * float(np.mean(np.log(v)))
+    return r, v, amplitude, loss
 
 
 def _gram_of(

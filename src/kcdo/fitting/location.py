@@ -92,17 +92,20 @@ def _best_by_held_out_score(problem: Problem, means: list[Metric]) -> Metric:
 
 
 def _location_parameters(problem: Problem, best: Metric) -> tuple[LocationParameters, System]:
-    """Return the parameters of location and scale; the noise is judged on all rows."""
+    """Return the parameters of location and scale; the noise is judged on thousands."""
     rows, effort = problem.rows, problem.effort
     # where rows share few inputs, to judge all of them costs little
     few_inputs = problem.every_input and len(Groups.of(rows.X).points) <= effort.spread_rows
-    judged = np.arange(len(rows)) if few_inputs else problem.judged_rows(effort.rows)
-    unfactored = lru_cache(maxsize=1)(lambda kernel: problem.unfactored(kernel, rows))
-    centred = rows.centred()
+    some = problem
+    if problem.every_input and not few_inputs:  # a system of all rows costs their third power
+        some = replace(problem, rows=rows.sample(effort.noise_systems, problem.spec.seed))
+    judged = np.arange(len(rows)) if few_inputs else some.judged_rows(effort.rows)
+    unfactored = lru_cache(maxsize=1)(lambda kernel: some.unfactored(kernel, some.rows))
+    centred = some.rows.centred()
     lowest: BestSoFar[tuple[Kernel, float, System]] = BestSoFar()
 
     def judge(kernel: Kernel, noise: float) -> float:
-        system = unfactored(kernel).factor(noise / rows.total)
+        system = unfactored(kernel).factor(noise / some.rows.total)
         return lowest.offer(normal_loss(system, centred, judged), (kernel, noise, system))
 
     if len(rows) > effort.rows:  # what few rows do not resolve looks like noise to them
@@ -114,6 +117,8 @@ def _location_parameters(problem: Problem, best: Metric) -> tuple[LocationParame
     if few_inputs and problem.may_have_nugget(rows):  # the spread must know the same inputs
         search_nugget(judge, *lowest.best()[:2], lowest.loss)
     kernel, noise, system = lowest.best()
+    if len(some.rows) < len(rows):
+        system = problem.unfactored(kernel, rows).factor(noise / rows.total)
     parameters = LocationParameters(kernel, noise, inflation=best.inflation)
     return _with_varying_noise(problem, parameters, best, system), system
 

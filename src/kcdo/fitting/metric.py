@@ -126,7 +126,7 @@ class MetricSearch:
         """The open scales."""
         return FreeScales(self.template, len(self.columns))
 
-    @property
+    @cached_property
     def middle(self) -> Array:
         """Log scales at which a column begins to count: one for all, or medians."""
         if isinstance(self.template, Radial):
@@ -162,30 +162,32 @@ class MetricSearch:
         effort, some = self.settings.effort, self.some_rows() if self.exact else self
         _, start = some.shared(some.objective(self.first, 0), self.first)
         _, theta = some.free(some.objective(start, 0), start, effort.metric_steps[0])
-        objective = self.objective(theta, 1)  # as all rows see it
-        loss, _ = self.free(objective, theta, 0)
-        return loss + log_error(objective, theta), theta
+        return sum(self.judged(self.objective(theta, 1), theta)), theta  # as all rows see it
 
-    def refined(self, start: Array, *, thorough: bool = True) -> tuple[float, Array]:
-        """Return loss and parameters of more steps.
+    def learners(self, *, thorough: bool = True) -> list["MetricSearch"]:
+        """Return the searches that refine the scales, each by itself; the best is taken.
 
         Few rows are all left out. Of many, some learn given their neighbours among all rows, and
-        two subsamples learn by themselves; rows that did not learn judge. Which is best depends on
-        the data: neighbours know the density of all rows, a subsample knows distant rows. If not
-        ``thorough``, one subsample learns, beside the start.
+        two subsamples learn by themselves. Which is best depends on the data: neighbours know the
+        density of all rows, a subsample knows distant rows. If not ``thorough``, one subsample
+        learns.
         """
-        steps = self.settings.effort.metric_steps[1]
         if self.exact:
-            return self.free(self.objective(start, 1), start, steps)
-        found = [self.free(self.objective(start, 1), start, steps)[1]] if thorough else [start]
-        for number in range(_SUBSAMPLES if thorough else 1):
-            some = self._subsample(number)
-            found.append(some.free(some.objective(start, 1), start, steps)[1])
-        best: BestSoFar[tuple[float, Array]] = BestSoFar()
+            return [self]
+        return (
+            [self, *map(self._subsample, range(_SUBSAMPLES))] if thorough else [self._subsample(0)]
+        )
+
+    def learnt(self, start: Array) -> Array:
+        """Return log scales and log noise after more steps."""
+        return self.free(self.objective(start, 1), start, self.settings.effort.metric_steps[1])[1]
+
+    def best(self, found: Iterable[Array]) -> tuple[float, float, Array]:
+        """Return score, loss and parameters of the best; of many rows fresh ones judge."""
+        best: BestSoFar[tuple[float, float, Array]] = BestSoFar()
         for theta in found:
-            judge = self.objective(theta, 1, fresh=True)
-            loss, _ = self.free(judge, theta, 0)
-            best.offer(loss + log_error(judge, theta), (loss, theta))
+            loss, log_error = self.judged(self.objective(theta, 1, fresh=True), theta)
+            best.offer(loss + log_error, (loss + log_error, loss, theta))
         return best.best()
 
     def _subsample(self, number: int) -> "MetricSearch":
@@ -230,25 +232,38 @@ class MetricSearch:
 
     def free(self, objective: Objective, start: Array, steps: int) -> tuple[float, Array]:
         """Return what scales of their own reach, each column at its price."""
-        priced = self.priced(objective)
-        if not steps:
-            return priced(start)[0], start
-        theta, value = minimise(priced, start, self.bounds, steps, _GOOD_ENOUGH)
+        theta, value = minimise(self.priced(objective), start, self.bounds, steps, _GOOD_ENOUGH)
         return value, theta
+
+    def judged(self, objective: RegressionLoss | LocalLoss, theta: Array) -> tuple[float, float]:
+        """Return the loss with the price of the columns, and the log mean absolute error.
+
+        A metric can gain likelihood by what it says of its own errors: rows in a long tail of an
+        input are far from all others, and get a wide variance. Smaller errors are what a metric
+        is for, so that metrics are compared by the sum of the two.
+        """
+        loss, error = objective.judged(theta)
+        return loss + self._price(theta)[0], float(np.log(max(error, 1e-12)))
 
     def priced(self, objective: Objective) -> Objective:
         """Return a loss with the price of each column that counts."""
-        middle = self.middle
 
         def loss(theta: Array) -> tuple[float, Array]:
             value, slope = objective(theta)
-            # half-Cauchy about no effect: long scales are free
-            ratio = np.exp(2.0 * np.minimum(middle - theta[:-1], 300.0))
-            price = _COLUMN_PRICE / self._count
-            slope = slope - np.append(2.0 * price * ratio / (1.0 + ratio), 0.0)
-            return value + price * float(np.sum(np.log1p(ratio))), slope
+            price, price_slope = self._price(theta)
+            return value + price, slope + price_slope
 
         return loss
+
+    def _price(self, theta: Array) -> tuple[float, Array]:
+        """Return the price of all columns and its slope: half-Cauchy about no effect.
+
+        Long scales are free.
+        """
+        ratio = np.exp(2.0 * np.minimum(self.middle - theta[:-1], 300.0))
+        price = _COLUMN_PRICE / self._count
+        slope = np.append(-2.0 * price * ratio / (1.0 + ratio), 0.0)
+        return price * float(np.sum(np.log1p(ratio))), slope
 
     @property
     def bounds(self) -> Bounds:
@@ -307,14 +322,25 @@ def choose_metrics(
         chosen = [rough[0], *(others or rough[1:])[:1]]
         if deadline is not None and not deadline.allows("the refined metric"):
             return [search.metric(loss, theta) for loss, theta, search in chosen]
-        found = list(
-            ordered_map(
-                lambda each: _settled(each[2], each[1], thorough=each is chosen[0]),
-                chosen,
-                settings.n_jobs,
-            )
-        )
+        found = _settled_each([each[1:] for each in chosen], settings)
     return sorted(found, key=lambda metric: metric.loss)
+
+
+def _settled_each(chosen: list[tuple[Array, MetricSearch]], settings: Settings) -> list[Metric]:
+    """Refine starts of searches, the first of them thoroughly, all learners side by side."""
+    tasks = [
+        (place, start, learner)
+        for place, (start, search) in enumerate(chosen)
+        for learner in search.learners(thorough=place == 0)
+    ]
+    thetas = list(ordered_map(lambda task: task[2].learnt(task[1]), tasks, settings.n_jobs))
+
+    def settled(place: int) -> Metric:
+        start, search = chosen[place]
+        found = [theta for theta, task in zip(thetas, tasks, strict=True) if task[0] == place]
+        return _settled(search, found if search.exact or place == 0 else [start, *found])
+
+    return list(ordered_map(settled, range(len(chosen)), settings.n_jobs))
 
 
 def _rough_searches(
@@ -345,7 +371,9 @@ def same_metric(metric: Metric, rows: Rows, settings: Settings) -> Metric:
         if metric.shared:
             found = search.metric(*search.shared(search.objective(start, 1), start))
         else:
-            found = search.metric(*search.refined(start, thorough=False))
+            learnt = [each.learnt(start) for each in search.learners(thorough=False)]
+            _, loss, theta = search.best(learnt if search.exact else [start, *learnt])
+            found = search.metric(loss, theta)
     return replace(found, inflation=metric.inflation, shared=metric.shared)
 
 
@@ -361,22 +389,22 @@ def _targets(rows: Rows) -> Array:
     return (targets - targets.mean(axis=0)) / np.maximum(targets.std(axis=0), 1e-12)
 
 
-def _settled(search: MetricSearch, start: Array, *, thorough: bool) -> Metric:
-    """Refine a rough search; where rows are few, let folds judge whether scales are shared."""
+def _settled(search: MetricSearch, found: list[Array]) -> Metric:
+    """Take the best of what was found; where rows are few, folds judge if scales are shared."""
     effort, n = search.settings.effort, len(search.X)
-    free = search.refined(start, thorough=thorough)
+    score, loss, free = search.best(found)
     if not search.exact:
-        return _judged(search, *free)
+        return search.metric(score, free)
     if n > max(effort.crossed_rows, effort.crossed_per_column * len(search.columns)):
-        shared = _shared_if_likely(search, free[0])
-        best = int(shared[0] < free[0])
-        return replace(_judged(search, *(free, shared)[best]), shared=bool(best))
-    begin = search.first
-    shared = search.shared(search.objective(begin, 1), begin)
-    scores = [_cross_fitted(search, tied) for tied in (False, True)]
-    best = int(np.argmin([score for score, _ in scores]))
-    found = search.metric(*(free, shared)[best])
-    return replace(found, loss=scores[best][0], inflation=scores[best][1], shared=bool(best))
+        shared_loss, shared = _shared_if_likely(search, loss)
+        if shared_loss >= loss:
+            return search.metric(score, free)
+        return replace(search.metric(search.best([shared])[0], shared), shared=True)
+    _, shared = search.shared(search.objective(search.first, 1), search.first)
+    scores = _cross_fitted(search)
+    tied = scores[1][0] < scores[0][0]
+    (score, inflation), theta = (scores[1], shared) if tied else (scores[0], free)
+    return replace(search.metric(score, theta), inflation=inflation, shared=tied)
 
 
 def _shared_if_likely(search: MetricSearch, free_loss: float) -> tuple[float, Array]:
@@ -384,40 +412,30 @@ def _shared_if_likely(search: MetricSearch, free_loss: float) -> tuple[float, Ar
     some = search.some_rows()
     _, theta = some.shared(some.objective(search.first, 1), search.first)
     objective = search.objective(theta, 1)
-    loss = objective(theta)[0] + search.shared_price
+    loss = objective.judged(theta)[0] + search.shared_price
     if loss > free_loss + _CLEARLY_BEHIND:
         return loss, theta
     return search.shared(objective, theta)
 
 
-def _judged(search: MetricSearch, loss: float, theta: Array) -> Metric:
-    """Return the metric, by whose errors others are compared with it."""
-    judge = search.objective(theta, 1, fresh=True)
-    return search.metric(loss + log_error(judge, theta), theta)
-
-
-def log_error(objective: RegressionLoss | LocalLoss, theta: Array) -> float:
-    """Return the log mean absolute error of held-out rows.
-
-    A metric can gain likelihood by what it says of its own errors: rows in a long tail of an input
-    are far from all others, and get a wide variance. Smaller errors are what a metric is for.
-    """
-    return float(np.log(max(objective.mean_error(theta), 1e-12)))
-
-
-def _cross_fitted(search: MetricSearch, tied: bool) -> tuple[float, float]:
-    """Return the log score of folds whose scales the other rows chose, and their inflation."""
+def _cross_fitted(search: MetricSearch) -> list[tuple[float, float]]:
+    """Return score and inflation of folds whose scales the other rows chose: free, then shared."""
     n = len(search.X)
     fold_of = fold_numbers(n, min(_FOLDS, n), search.settings.seed)
-    squares, logs = np.empty((2, *search.targets.shape))
+    squares, logs = np.empty((2, 2, *search.targets.shape))
     for fold in range(min(_FOLDS, n)):
         train, test = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
         some = search.take(train)
         objective = some.objective(search.first, 1)
-        _, theta = some.shared(objective, search.first)
-        if not tied:
-            _, theta = some.free(objective, theta, search.settings.effort.metric_steps[1])
-        squares[test], logs[test] = _standard_errors(some, theta, search, test)
+        _, shared = some.shared(objective, search.first)
+        _, free = some.free(objective, shared, search.settings.effort.metric_steps[1])
+        for place, theta in enumerate((free, shared)):
+            squares[place, test], logs[place, test] = _standard_errors(some, theta, search, test)
+    return [_folded_score(*each) for each in zip(squares, logs, strict=True)]
+
+
+def _folded_score(squares: Array, logs: Array) -> tuple[float, float]:
+    """Return log score + log error, and the inflation, of standardised errors of folds."""
     counted = np.minimum(squares, _LARGEST_SQUARE)
     inflation = float(np.clip(counted.mean(), 1.0, _MOST_INFLATION))
     score = 0.5 * (logs + np.log(inflation) + squares / inflation).mean()

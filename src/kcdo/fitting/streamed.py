@@ -381,7 +381,7 @@ def _best_scale(
 
 def _weighed(held_out: dict[str, Batch], rows: Rows, spec: ModelSpec) -> dict[str, float]:
     """Return the weights of components, rounded: the last bits of densities do not move them."""
-    found = combined_weights(held_out, rows.Y, rows.weights, spec.combination)
+    found = combined_weights(held_out, rows.Y, rows.weights, spec.combination, spec.n_jobs)
     if not any(map(spec.combination.leaves_open, found)):
         return found
     rounded = {name: round(weight, _WEIGHT_DIGITS) for name, weight in found.items()}

@@ -42,6 +42,7 @@ from kcdo.fitting.smoothed import (
 )
 from kcdo.fitting.spec import ModelSpec
 from kcdo.kernels import FeatureMap
+from kcdo.parallel import ordered_map
 from kcdo.rows import Rows, sampled
 from kcdo.transforms import Tabulated, normal_scores, standardised
 
@@ -151,10 +152,10 @@ def choose_transform(
         return straight, [last_word(metrics[0], mapped, settings), *metrics[1:]]
     mapped = rows.with_outputs(scores.forward(rows.Y))
     others = [same_metric(metrics[0], mapped, settings)]
-    losses = [
-        _loss(metric, transform, rows, settings)
-        for transform, metric in ((straight, metrics[0]), (scores, others[0]))
-    ]
+    pairs = ((straight, metrics[0]), (scores, others[0]))
+    losses = list(
+        ordered_map(lambda pair: _loss(pair[0], pair[1], rows, settings), pairs, settings.n_jobs)
+    )
     chosen = straight
     if losses[1] < losses[0] - _TRANSFORM_GAIN - _SURE_GAIN / rows.total:
         others += [same_metric(each, mapped, settings) for each in metrics[1:]]
@@ -165,7 +166,7 @@ def choose_transform(
     return chosen, [last_word(metrics[0], mapped, settings), *metrics[1:]]
 
 
-def _loss(metric: Metric, transform: Tabulated, rows: Rows, settings: Settings) -> float:
+def _loss(transform: Tabulated, metric: Metric, rows: Rows, settings: Settings) -> float:
     """Return the held-out log score + log CRPS of smoothed rows, in units of the outputs."""
     rows = rows.sample(settings.effort.rows, settings.seed)
     mapped = rows.with_outputs(transform.forward(rows.Y))

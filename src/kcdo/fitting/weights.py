@@ -10,6 +10,7 @@ from kcdo.components import Combination, Gate
 from kcdo.distributions import Batch
 from kcdo.fitting.search import BestSoFar, minimise
 from kcdo.kernels import Kernel, has_metric
+from kcdo.parallel import ordered_map
 from kcdo.rows import Rows
 
 _ROWS_AT_A_TIME = 128
@@ -21,7 +22,11 @@ _LEAST_WEIGHT = 0.01  # of a component that is kept
 
 
 def combined_weights(
-    held_out: dict[str, Batch], Y: Array, row_weights: Array, combination: Combination
+    held_out: dict[str, Batch],
+    Y: Array,
+    row_weights: Array,
+    combination: Combination,
+    n_jobs: int | None = None,
 ) -> dict[str, float]:
     """Return weights of small held-out log score and CRPS, with the user's kept.
 
@@ -38,7 +43,9 @@ def combined_weights(
         return {name: weight / total for name, weight in fixed.items()}
     table = np.column_stack([batch.pdf_pairs(Y) for batch in held_out.values()])
     share = row_weights / row_weights.sum()
-    crps = _pairwise_crps(list(held_out.values()), Y[:, 0], share) if Y.shape[1] == 1 else None
+    crps = None
+    if Y.shape[1] == 1:
+        crps = _pairwise_crps(list(held_out.values()), Y[:, 0], share, n_jobs)
     given = np.array([fixed.get(name, 0.0) for name in names])
     weights = _least_loss(table, share, crps, given, free)
     n = float(row_weights.sum())
@@ -124,10 +131,10 @@ def _least_loss(
     return weights_of(minimise(loss, start, [(-30.0, 30.0)] * len(start), _STEPS)[0])
 
 
-def _pairwise_crps(batches: list[Batch], y: Array, share: Array) -> Array:
+def _pairwise_crps(batches: list[Batch], y: Array, share: Array, n_jobs: int | None) -> Array:
     """Return the mean of ∫ (F_k - 1)(F_l - 1) dt, (k, k): the CRPS of a mixture is its form."""
-    total = np.zeros((len(batches), len(batches)))
-    for start in range(0, len(y), _ROWS_AT_A_TIME):
+
+    def of_rows(start: int) -> Array:
         rows = np.arange(start, min(start + _ROWS_AT_A_TIME, len(y)))
         parts = [batch.take(rows) for batch in batches]
         knots = np.hstack([y[rows, None], *(part.knots() for part in parts)])
@@ -135,6 +142,8 @@ def _pairwise_crps(batches: list[Batch], y: Array, share: Array) -> Array:
         middle = 0.5 * (knots[:, 1:] + knots[:, :-1])
         step = np.diff(knots, axis=1) * share[rows, None]
         above = middle >= y[rows, None]
-        excess = [part.cdf_each(middle[:, :, None]) - above for part in parts]
-        total += [[float(np.sum(a * b * step)) for b in excess] for a in excess]
-    return total
+        excess = np.stack([part.cdf_each(middle[:, :, None]) - above for part in parts])
+        return np.einsum("kqt,lqt->kl", excess * step, excess, optimize=True)
+
+    starts = range(0, len(y), _ROWS_AT_A_TIME)
+    return np.sum(list(ordered_map(of_rows, starts, n_jobs)), axis=0)

@@ -20,7 +20,7 @@ from kcdo.linalg import CholeskyFactor, NotPositiveDefiniteError, mirrored
 from kcdo.systems.base import Centres, Condensed, Embed, RowNumbers, SolverFacts, System
 from kcdo.systems.sums import NystromSums
 
-_EIGENVALUE_CUT = 1e-8
+EIGENVALUE_CUT = 1e-8
 _ROWS_AT_A_TIME = 8192
 _LEAST_REMAINING = 1e-12  # of 1 - leverage: a row that is the only one of its kind has leverage 1
 _MOST_JITTERS = 8
@@ -271,7 +271,7 @@ class NystromSystem(System):
 def whitened_basis(kernel: Kernel, centres: NDArray, n_jobs: int | None = None) -> Array:
     """Return W (m, r) with Wᵀ K_cc W = I, from the eigenvalues of K_cc above the cut."""
     values, vectors = eigh(gram(kernel, centres, n_jobs=n_jobs))
-    above = values > _EIGENVALUE_CUT * values[-1]
+    above = values > EIGENVALUE_CUT * values[-1]
     return vectors[:, above] / np.sqrt(values[above])
 
 
