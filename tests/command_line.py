@@ -4,8 +4,11 @@ import os
 import subprocess
 import sys
 import time
+from importlib import import_module
 
 from kcdo.commands import run
+
+import_module("kcdo.serve.command")  # adds its command, as kcdo.cli does
 
 KCDO = (sys.executable, "-m", "kcdo")
 

@@ -134,7 +134,7 @@ def test_what_is_not_there(folder, tmp_path, capsys, monkeypatch):
 
 
 def test_rows_that_stay_in_a_folder(folder, tmp_path, capsys, monkeypatch, short_searches):
-    monkeypatch.setattr("kcdo.estimators.conditional._SAMPLE_ROWS", 60)
+    monkeypatch.setattr("kcdo.estimators.streamed._SAMPLE_ROWS", 60)
     out, kept = tmp_path / "m.kcdo", tmp_path / "rows"
     options = ["--target", "y", "--centres", 15, "--stream", "--rows-at", kept]
     said = succeed_here("fit", folder, *options, "-o", out, capsys=capsys)

@@ -1,6 +1,7 @@
 """Comparing methods: who is better, by how much, and how sure that is."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,8 @@ import pytest
 from scipy.stats import norm
 
 from kcdo.commands import comparison as told
+from kcdo.commands.naming import Wanted
+from kcdo.commands.options import FitOptions
 from kcdo.comparing import Difference, compare, folds_of
 from kcdo.errors import InvalidInputError
 from kcdo.rivals.base import Rescaled
@@ -193,9 +196,6 @@ def test_the_command_tells_table_verdict_and_writes_all_forms(data, tmp_path, ca
 
 
 def test_rivals_see_categories_and_circles(data):
-    from kcdo.commands.fitting import FitOptions
-    from kcdo.commands.naming import Wanted
-
     frame = pd.read_csv(data).astype({"road": "category"})
     wanted = Wanted(["y"], ["hour", "road", "z"], periods={"hour": 24.0})
     problem = told.Problem(frame, wanted, FitOptions(None, None, 0, verbose=False))
@@ -213,7 +213,12 @@ def test_what_is_not_installed_is_named(monkeypatch):
     chosen, missing = told.chosen_methods([])
     assert chosen == ["kcdo", "gp"]
     assert missing == ["quantile-forest", "ngboost", "catboost"]
-    assert "quantile-forest" in told.left_out(missing)
+    frame = pd.DataFrame({"x": np.arange(90.0), "y": np.linspace(0.0, 1.0, 90)})
+    problem = told.Problem(frame, Wanted(["y"], ["x"]), FitOptions(None, None, 0, verbose=False))
+    nothing = SimpleNamespace(failed={}, by_crps=False)
+    assert told.notes(nothing, problem, [], n_rows=90) == []
+    (said,) = told.notes(nothing, problem, missing, n_rows=90)
+    assert "quantile-forest" in said
     with pytest.raises(told.UsageError, match="pip install quantile-forest"):
         told.chosen_methods(["forest"])
 

@@ -158,7 +158,7 @@ def test_other_chunks_give_the_same_answers_to_rounding(serial):
 
 def test_other_chunks_make_the_same_choices(monkeypatch, short_searches, tmp_path):
     """Near rows included: searches do not see the last bits, by which sums differ."""
-    monkeypatch.setattr("kcdo.estimators.conditional._SAMPLE_ROWS", 200)
+    monkeypatch.setattr("kcdo.estimators.streamed._SAMPLE_ROWS", 200)
     X, y = waves()
     one, two = (
         quick(selection="auto").fit(cut(X, y, at=at), rows_at=tmp_path / str(len(at)))
@@ -281,7 +281,7 @@ def test_workers_killed_in_every_phase_of_a_default_fit(
 
     Centres and weights are chosen by the client: a worker that dies then holds nothing.
     """
-    monkeypatch.setattr("kcdo.estimators.conditional._SAMPLE_ROWS", 200)
+    monkeypatch.setattr("kcdo.estimators.streamed._SAMPLE_ROWS", 200)
     chunks = cut(*waves(), at=(0, 100, 200, 300, 400, 500, 600))
     serial = quick(selection="auto").fit(chunks, rows_at=tmp_path / "serial")
     parts = [delayed(chunk) for chunk in chunks]
@@ -305,9 +305,8 @@ def test_workers_killed_in_every_phase_of_a_default_fit(
 
 def kill_before(monkeypatch, client, name):
     """Kill a worker, by its own process id, when a class of the fit is first made."""
-    import kcdo.estimators.conditional as module
-
-    killed, make = [], getattr(module, name).of
+    cls = getattr(kcdo.fitting, name)
+    killed, make = [], cls.of
 
     def of(*arguments, **options):
         if not killed:
@@ -315,7 +314,7 @@ def kill_before(monkeypatch, client, name):
             os.kill(killed[0], signal.SIGKILL)
         return make(*arguments, **options)
 
-    monkeypatch.setattr(getattr(module, name), "of", of)
+    monkeypatch.setattr(cls, "of", of)
     return killed
 
 

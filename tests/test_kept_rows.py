@@ -27,7 +27,7 @@ def chunks(X, y, *others, at=(0, 300, 300, 301, 900)):
 @pytest.fixture
 def few(monkeypatch, short_searches):
     """Samples of few rows, so that a small stream has more."""
-    monkeypatch.setattr("kcdo.estimators.conditional._SAMPLE_ROWS", 200)
+    monkeypatch.setattr("kcdo.estimators.streamed._SAMPLE_ROWS", 200)
 
 
 def model(**options):
@@ -130,7 +130,7 @@ def test_a_fit_that_fails_leaves_no_rows(few, tmp_path, monkeypatch):
     def fails(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kcdo.estimators.conditional.ResidualPlan.of", fails)
+    monkeypatch.setattr("kcdo.estimators.chunked_fit.ResidualPlan.of", fails)
     with pytest.raises(KeyboardInterrupt):
         model().fit(chunks(*waves()), rows_at=tmp_path / "rows")
     assert list((tmp_path / "rows").iterdir()) == []

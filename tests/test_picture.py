@@ -25,17 +25,17 @@ def points(element):
 
 def test_curves_peak_where_the_densities_do():
     dist = GaussianTruth([-1.0, 2.0], [0.5, 1.0])
-    svg = parsed(small_svg(dist, width=300, height=118))
+    svg = parsed(small_svg(dist))
     low, high = dist.quantile([0.005, 0.995]).ravel()[[0, 3]]
     curves = svg.findall(f"{SVG}polyline")
     assert len(curves) == 2
     heights = []
     for curve, mean in zip(curves, [-1.0, 2.0], strict=True):
         x, y = points(curve).T
-        assert low + (high - low) * x[y.argmin()] / (300 - 8) == pytest.approx(mean, abs=0.06)
-        heights.append(100 - y.min())
-    assert heights[0] == pytest.approx(96, abs=1.0)
-    assert heights[1] == pytest.approx(48, abs=1.0)
+        assert low + (high - low) * x[y.argmin()] / (360 - 8) == pytest.approx(mean, abs=0.06)
+        heights.append(112 - y.min())
+    assert heights[0] == pytest.approx(108, abs=1.0)
+    assert heights[1] == pytest.approx(54, abs=1.0)
     assert len({curve.get("stroke") for curve in curves}) == 2
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcdo.splines import MonotoneSpline
+from kcdo.transforms.splines import MonotoneSpline
 from tests.distribution_kinds import gauss
 
 SEEDS = st.integers(0, 10**9)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 import kcdo
+from kcdo.distributed.sources import is_chunks
 from kcdo.errors import KcdoWarning
 from kcdo.estimators.conditional import ConditionalDensityOperator
 from kcdo.fitting import Pilot, StreamPlan
 from kcdo.systems import NystromSums
-from kcdo.validation import is_chunks
 
 QUERIES = np.random.default_rng(1).uniform(-1.5, 1.5, (9, 2))
 

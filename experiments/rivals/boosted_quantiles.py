@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from experiments.rivals.from_quantiles import FromQuantiles
 from kcdo.arrays import Array
-from kcdo.rivals.quantiles import LEVELS, FromQuantiles
+from kcdo.rivals.quantiles import LEVELS
 
 _BOOSTED = np.r_[0.005, 0.025, np.linspace(0.05, 0.95, 19), 0.975, 0.995]
 

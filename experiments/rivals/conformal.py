@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from experiments.rivals.from_quantiles import FromQuantiles
 from kcdo.arrays import Array
-from kcdo.rivals.quantiles import LEVELS, FromQuantiles
+from kcdo.rivals.quantiles import LEVELS
 
 
 class ConformalForest(FromQuantiles):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from experiments.rivals.rounding import dequantised
 from kcdo.arrays import Array
 from kcdo.rivals.base import Rival
 
@@ -43,7 +44,7 @@ class ConditionalFlow(Rival):
 
         from experiments.rivals.training import train
 
-        Y = self._dequantised(Y)
+        Y = dequantised(Y, self._gap, self.seed)
         self._shape = self.kind, self.layers, self.hidden_layers, X.shape[1], Y.shape[1]
         start = _skeleton(*self._shape)[0](self.seed)
         stacked = jax.tree.map(lambda leaf: np.stack([leaf] * len(_RATES)), start)

@@ -19,6 +19,7 @@ import itertools
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from experiments.rivals.rounding import dequantised
 from kcdo.arrays import Array
 from kcdo.rivals.base import NotApplicable, Rival
 from kcdo.rivals.mixtures import crps_of_table
@@ -43,7 +44,7 @@ class KCEF(Rival):
             raise NotApplicable("the normalising constant needs a grid: one or two outputs only")
         if len(X) > _ROWS:
             raise NotApplicable(f"the system has one row for each datum and output: N <= {_ROWS}")
-        Y = self._dequantised(Y)
+        Y = dequantised(Y, self._gap, self.seed)
         self._box = np.stack([Y.min(axis=0) - _MARGIN, Y.max(axis=0) + _MARGIN])
         part = np.random.default_rng(self.seed).permutation(len(X))[:_TUNED_ON]
         held, rest = np.split(part, [len(part) // 4])

@@ -1,4 +1,4 @@
-"""Compare methods on one table by cross-validation: which foretells held-out rows best."""
+"""Compare methods on one table by cross-validation: which predicts held-out rows best."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.rivals.base import log_probability
+from kcdo.rows import dealt
 
 __all__ = ["Comparison", "Difference", "Result", "compare", "folds_of"]
 
@@ -235,7 +236,7 @@ def _difference(values: Array, groups: Array | None) -> Difference:
         n_groups = len(sums)
         scale = n_groups / max(n_groups - 1, 1)
         return Difference(mean, float(np.sqrt(scale * (sums**2).sum()) / n))
-    with np.errstate(over="ignore"):  # of a row that was foretold absurdly
+    with np.errstate(over="ignore"):  # of a row that was predicted absurdly
         return Difference(mean, float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0)
 
 
@@ -244,7 +245,7 @@ def folds_of(
 ) -> list[Fold]:
     """Return the rows of each fold.
 
-    At random; or whole groups; or by time, where each fold is foretold from all that came before
+    At random; or whole groups; or by time, where each fold is predicted from all that came before
     it, and the first part of all rows from nothing.
 
     >>> [held_out.tolist() for _, held_out in folds_of(6, 2, time=np.arange(6.0))]
@@ -253,17 +254,12 @@ def folds_of(
     if time is not None:
         parts = np.array_split(np.argsort(time, kind="stable"), count + 1)
         return [(np.concatenate(parts[:k]), parts[k]) for k in range(1, count + 1)]
-    rng = np.random.default_rng(seed)
     if groups is None:
-        member = np.empty(n, dtype=int)
-        member[rng.permutation(n)] = np.arange(n) % count
-        return [_apart(member == k) for k in range(count)]
+        return [_apart(np.isin(np.arange(n), fold)) for fold in dealt(n, count, seed)]
     names, member = np.unique(groups, return_inverse=True)
     if len(names) < count:
         raise InvalidInputError(f"{count} folds need as many groups, here are {len(names)}.")
-    fold_of = np.empty(len(names), dtype=int)
-    fold_of[rng.permutation(len(names))] = np.arange(len(names)) % count
-    return [_apart(fold_of[member] == k) for k in range(count)]
+    return [_apart(np.isin(member, fold)) for fold in dealt(len(names), count, seed)]
 
 
 def _apart(held_out: NDArray[np.bool_]) -> Fold:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kcdo.arrays import Array
 from kcdo.datasets import Donut
 from kcdo.distributions import ConditionalDistribution
 from kcdo.estimators import ConditionalDensityOperator
@@ -21,7 +20,6 @@ from kcdo.plotting.donut import donut_figure
 
 __all__ = ["run_demo"]
 
-FloatArray = NDArray[np.floating[Any]]
 
 _QUERIES = (0.0, 1.0)
 _HALF_WIDTH = 2.0
@@ -104,7 +102,7 @@ def _donut_model() -> ConditionalDensityOperator:
     )
 
 
-def _grid() -> FloatArray:
+def _grid() -> Array:
     """Cell centres of a fine regular grid over the square, y varying slowest."""
     spacing = 2 * _HALF_WIDTH / _GRID_SIDE
     axis = -_HALF_WIDTH + spacing * (np.arange(_GRID_SIDE) + 0.5)
@@ -114,8 +112,8 @@ def _grid() -> FloatArray:
 def _comparison(
     donut: Donut,
     dist: ConditionalDistribution,
-    truth: FloatArray,
-    estimate: FloatArray,
+    truth: Array,
+    estimate: Array,
 ) -> Table:
     """Errors and moments, one column per query."""
     table = Table(title="Estimate against truth")
@@ -144,10 +142,10 @@ def _report_draws(console: Console, dist: ConditionalDistribution, seed: int) ->
 
 def _write_figure(
     out: Path,
-    X: FloatArray,
-    Y: FloatArray,
-    truth: FloatArray,
-    estimate: FloatArray,
+    X: Array,
+    Y: Array,
+    truth: Array,
+    estimate: Array,
 ) -> Path:
     image_shape = (len(_QUERIES), _GRID_SIDE, _GRID_SIDE)
     figure = donut_figure(
@@ -163,10 +161,10 @@ def _step(console: Console, name: str, text: str) -> None:
     console.print(Text.assemble((f"{name:<8} ", "bold"), text), soft_wrap=True)
 
 
-def _numbers(values: FloatArray) -> list[str]:
+def _numbers(values: Array) -> list[str]:
     return [f"{value:.4f}" for value in values]
 
 
-def _pairs(values: FloatArray) -> list[str]:
+def _pairs(values: Array) -> list[str]:
     rounded = np.round(values, 3) + 0.0  # adding zero turns -0.0 into 0.0
     return [f"({y:.3f}, {z:.3f})" for y, z in rounded]

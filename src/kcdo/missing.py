@@ -116,7 +116,7 @@ class PlausibleInputs:
     def _near(
         self, X: Array, Y: Array | None, donors: NDArray[np.integer], count: int
     ) -> tuple[NDArray[np.integer], Array]:
-        """Return the rows nearest to some in what these have, (n, k), and shares of sum 1."""
+        """Return the rows nearest to some by the cells that are there, (n, k), and their shares."""
         squares = self._squares(X, Y, donors)
         nearest = np.argsort(squares, axis=1, kind="stable")[:, :count]
         distance = np.take_along_axis(squares, nearest, axis=1)
@@ -153,7 +153,7 @@ def _enough(there: NDArray[np.bool_]) -> NDArray[np.integer]:
 
 
 def _standards(values: Array) -> tuple[Array, Array]:
-    """Return median and spread of columns; the spread does not see outliers if it can."""
+    """Return median and spread of columns; the spread is robust to outliers where possible."""
     lower, middle, upper = np.nanpercentile(values, [16.0, 50.0, 84.0], axis=0)
     spread = 0.5 * (upper - lower)
     spread = np.where(spread > 0, spread, np.nanstd(values, axis=0))

@@ -118,7 +118,10 @@ def _after_fork() -> None:
 
 
 def _cached_properties() -> Iterator[Any]:
-    """Yield those of all classes here; before Python 3.12 each has a lock, held while it works."""
+    """Yield the cached properties of all classes of kcdo.
+
+    Before Python 3.12 each has a lock, which is held while the property is computed.
+    """
     ours = [m for name, m in list(sys.modules.items()) if name.split(".")[0] == "kcdo"]
     classes = {c for module in ours for c in vars(module).values() if isinstance(c, type)}
     for each in classes:
@@ -193,7 +196,7 @@ def _mark() -> None:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Let this thread work alone, with a one-threaded BLAS: others like it run beside it."""
+    """Give this thread a one-threaded BLAS: other threads do the same work beside it."""
     before = getattr(_worker, "busy", False)
     _worker.busy = True
     try:

@@ -22,7 +22,7 @@ class _Stage:
 
 @dataclass(eq=False)
 class Deadline:
-    """The moment after which work leaves out what it can do without, and what it left out.
+    """A time limit after which a fit leaves out stages that it can do without, and which.
 
     >>> moments = iter([0.0, 1.0, 3.0])
     >>> deadline = Deadline(2.0, clock=lambda: next(moments))

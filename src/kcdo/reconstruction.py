@@ -88,7 +88,7 @@ class Reconstruction:
 
     @property
     def near_width(self) -> int | None:
-        """How many nodes lie near an output, where those are few: a narrow Gaussian, a 1-D grid."""
+        """Number of nodes near an output, if few are (a narrow Gaussian, a 1-D grid); or None."""
         measure = self.measure
         if not (isinstance(measure, Grid) and isinstance(self.kernel.kernel, Gaussian)):
             return None

@@ -116,7 +116,7 @@ class Rows:
     def of_effective_weight(self) -> "Rows":
         """Return the rows with weights that sum to the number of equal rows they amount to.
 
-        A row of weight 3 stays one row: held out, it goes as a whole, as its copies foretell it.
+        A row of weight 3 stays one row: held out, it goes as a whole, as its copies predict it.
         """
         return replace(self, weights=self.weights * (self.weights.sum() / np.sum(self.weights**2)))
 
@@ -155,6 +155,18 @@ def _each_fold(
         (np.flatnonzero(fold_of != each), np.flatnonzero(fold_of == each))
         for each in range(int(fold_of.max()) + 1)
     ]
+
+
+def dealt(n: int, folds: int, seed: int) -> list[NDArray[np.integer]]:
+    """Return the places of n rows in random order, dealt out to folds in turn.
+
+    For scores of whole models. Fits choose by the folds of :func:`fold_numbers`, which are others.
+
+    >>> [len(fold) for fold in dealt(7, 3, seed=0)]
+    [3, 2, 2]
+    """
+    order = np.random.default_rng(seed).permutation(n)
+    return [order[start::folds] for start in range(folds)]
 
 
 def fold_numbers(n: int, folds: int, seed: int) -> NDArray[np.integer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 import pandas as pd
 import pyarrow as pa
@@ -16,7 +16,7 @@ from kcdo.commands.columns import Place, with_numbers
 from kcdo.commands.contents import Content, named
 from kcdo.commands.kinds import Kind
 from kcdo.commands.naming import Role, check_distinct
-from kcdo.commands.packing import Stream
+from kcdo.commands.packing import Stream, StreamTable
 from kcdo.errors import InvalidInputError
 
 _TYPES = {Content.WHOLE: pa.int64(), Content.NUMBER: pa.float64(), Content.TEXT: pa.string()}
@@ -49,7 +49,7 @@ class ArrowChunk:
         return self.batch.to_pandas(ignore_metadata=True, integer_object_nulls=True)
 
 
-class ArrowTable:
+class ArrowTable(StreamTable):
     """A Parquet or Feather file.
 
     Attributes
@@ -99,12 +99,6 @@ class ArrowTable:
     def form(self) -> str:
         """What tables read as one must have in common besides their columns."""
         return f"columns of the types {', '.join(map(str, self.schema.types))}"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stream.close()
 
     def position(self) -> int:
         """Return how many of the file's ``size`` groups of rows have been read."""

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcdo.commands.app import app, examples, session
-from kcdo.commands.console import counted
 from kcdo.commands.errors import UsageError
 from kcdo.commands.formats import Format
 from kcdo.commands.kinds import Kind
-from kcdo.commands.naming import Wanted, names, periods, supports
+from kcdo.commands.naming import Wanted, names
 from kcdo.commands.options import (
     DataFiles,
     Debug,
     Decimal,
     DropMissing,
+    FitOptions,
     Force,
     Json,
     Quiet,
@@ -97,29 +97,16 @@ def compare(
         path = None if out is None else _output(out, files, force=force)
         from kcdo.commands.sources import Source
         from kcdo.commands.style import Style
-        from kcdo.commands.tables import read_table
+        from kcdo.commands.tables import read_wanted
 
-        flagged = [name for text in categorical or [] for name in names(text)]
-        wish = Wanted(
-            names(target),
-            names(given),
-            None,
-            flagged,
-            periods(periodic or []),
-            supports(support or []),
-            group,
-            time,
-        )
-        if len(wish.targets) != 1:
+        asked = Wanted.of_options(target, given, categorical, periodic, support, group, time)
+        if len(asked.targets) != 1:
             raise UsageError("--target takes one column: other methods predict one output.")
         if group and time:
             raise UsageError("rows are held out by --group or by --time, not by both.")
         source = Source.of(files, Style.of(sep, decimal, thousands))
-        with source.open() as table:
-            wanted = wish.checked(table.columns, source.label)
-            frame = read_table(source, table, wanted.roles(), console, drop=drop_missing)
+        wanted, frame = read_wanted(source, asked, console, drop=drop_missing)
         from kcdo.commands import comparison as told
-        from kcdo.commands.fitting import FitOptions
         from kcdo.comparing import compare as compared
 
         chosen, missing = told.chosen_methods(names(methods))
@@ -138,16 +125,7 @@ def compare(
                 show=lambda name, done: show(done),
             )
         how = told.said_folds(len(frame), len(parts), wanted)
-        notes = [*told.failures(found), *([told.left_out(missing)] if missing else [])]
-        if len(frame) < n_all:
-            notes.append(f"{counted(n_all, 'row')} are there; --rows takes more of them.")
-        if found.by_crps:
-            notes.append(
-                f"Values of {target} repeat, so that densities depend on how methods round: the "
-                "order is that of the CRPS."
-            )
-        if problem.gap:
-            notes.append(f"Log scores are of the probability that {target} rounds to its value.")
+        notes = told.notes(found, problem, missing, n_all)
         words = {"title": f"{wanted.targets[0]} of {source.title}", "target": wanted.targets[0]}
         if out is not None:
             told.write_comparison(found, words | {"how": how, "notes": notes}, out, path)

@@ -16,9 +16,10 @@ import pandas as pd
 from kcdo.arrays import Array
 from kcdo.commands.console import counted, listed
 from kcdo.commands.errors import UsageError
-from kcdo.commands.fitting import FitOptions, unfitted
+from kcdo.commands.fitting import unfitted
 from kcdo.commands.formats import Format
 from kcdo.commands.naming import Wanted
+from kcdo.commands.options import FitOptions
 from kcdo.commands.writers import write_columns
 from kcdo.commands.writing import output_file
 from kcdo.comparing import Comparison, Fitter
@@ -38,7 +39,7 @@ _MOST_VALUES = 50  # of a discrete output
 
 @dataclass(frozen=True)
 class Problem:
-    """A table whose one target is foretold from the other columns."""
+    """A table whose one target is predicted from the other columns."""
 
     frame: pd.DataFrame
     wanted: Wanted
@@ -221,11 +222,6 @@ def _figure(comparison: Comparison) -> Any:
     return plot_comparison([row["method"] for row in rows], panels, note)
 
 
-def left_out(missing: list[str]) -> str:
-    """Say which methods would join if their packages were there."""
-    return f"Not installed, so not compared: {listed(missing)} (pip install kcdo[rivals])."
-
-
 def said_folds(n: int, folds: int, wanted: Wanted) -> str:
     """Say how the rows were held out."""
     how = "at random"
@@ -236,6 +232,24 @@ def said_folds(n: int, folds: int, wanted: Wanted) -> str:
     return f"{counted(n, 'row')}, {folds} folds {how}, every row foretold by a fit without its fold"
 
 
-def failures(comparison: Comparison) -> list[str]:
-    """Say which methods failed, and why."""
-    return [f"{name} could not be fitted: {reason}" for name, reason in comparison.failed.items()]
+def notes(comparison: Comparison, problem: Problem, missing: list[str], n_rows: int) -> list[str]:
+    """Say which methods failed, which are not installed, what was left out, what scores mean.
+
+    ``n_rows`` are those of the table, of which the problem may have some.
+    """
+    found = [f"{name} could not be fitted: {why}" for name, why in comparison.failed.items()]
+    if missing:
+        found.append(
+            f"Not installed, so not compared: {listed(missing)} (pip install kcdo[rivals])."
+        )
+    if len(problem.frame) < n_rows:
+        found.append(f"{counted(n_rows, 'row')} are there; --rows takes more of them.")
+    target = problem.wanted.targets[0]
+    if comparison.by_crps:
+        found.append(
+            f"Values of {target} repeat, so that densities depend on how methods round: the "
+            "order is that of the CRPS."
+        )
+    if problem.gap:
+        found.append(f"Log scores are of the probability that {target} rounds to its value.")
+    return found

@@ -26,7 +26,7 @@ class Content(IntEnum):
 
 
 def merged(parts: Iterable[list[Content]]) -> list[Content]:
-    """Return what columns hold, from what parts of them do."""
+    """Return what columns hold, given what each part of the columns holds."""
     found = [max(column) for column in zip(*parts, strict=True)]
     return [Content.TEXT if content is Content.NOTHING else content for content in found]
 

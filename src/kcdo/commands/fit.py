@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,12 +12,13 @@ from kcdo.commands.cluster import Cluster, Workers, check_cluster, cluster_clien
 from kcdo.commands.console import Console, counted, listed, size_text
 from kcdo.commands.errors import UsageError
 from kcdo.commands.kinds import Kind
-from kcdo.commands.naming import Wanted, names, periods, supports
+from kcdo.commands.naming import Wanted
 from kcdo.commands.options import (
     DataFiles,
     Debug,
     Decimal,
     DropMissing,
+    FitOptions,
     Force,
     Json,
     Quiet,
@@ -26,12 +27,9 @@ from kcdo.commands.options import (
 )
 from kcdo.commands.reading import input_files
 from kcdo.commands.writing import output_path
-from kcdo.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from kcdo.commands.holdout import Holdout, Parts
+    from kcdo.commands.holdout import Holdout
     from kcdo.commands.models import Model
     from kcdo.commands.sources import Source
 
@@ -133,18 +131,9 @@ def fit(
             console.leave_stdout()
         from kcdo.commands.sources import Source
         from kcdo.commands.style import Style
-        from kcdo.commands.tables import read_table
 
-        flagged = [name for text in categorical or [] for name in names(text)]
-        wish = Wanted(
-            names(target),
-            names(given),
-            weights,
-            flagged,
-            periods(periodic or []),
-            supports(support or []),
-            group,
-            time,
+        asked = Wanted.of_options(
+            target, given, categorical, periodic, support, group, time, weights
         )
         holdout = _holdout("--test", test, group, time, seed)
         calibration = _holdout("--calibrate", calibrate, group, time, seed)
@@ -153,40 +142,43 @@ def fit(
         streamed = _is_streamed(stream, cluster, workers, files, holdout or calibration)
         if rows_at is not None and not streamed:
             raise UsageError("--rows-at keeps the rows of a streamed fit: it needs --stream.")
+        options = FitOptions(selection, centres, seed, verbose=not quiet)
+        line = ""
         if streamed:
-            from kcdo.commands.fitting import FitOptions
-            from kcdo.commands.streaming import FileChunks, fit_stream
+            model, line = _fit_parts(
+                source, asked, options, cluster, workers, rows_at, drop=drop_missing
+            )
+        else:
+            from kcdo.commands.tables import read_wanted
 
-            with source.open() as table:
-                wanted = wish.checked(table.columns, source.label)
-            chunks = FileChunks.of(source, wanted, drop=drop_missing)
-            options = FitOptions(selection, centres, seed, verbose=not quiet)
-            with cluster_client(cluster, workers) as client:
-                model, line = fit_stream(chunks, options, client, rows_at)
-            from kcdo.commands.models import save_model
+            wanted, frame = read_wanted(source, asked, console, drop=drop_missing)
+            # after the table: what is wrong with it is said before scikit-learn is there
+            from kcdo.commands.kept_back import fit_table
 
-            _tell(console, source, out, save_model(model.saved, path), model, None, line)
-            return
-        with source.open() as table:
-            wanted = wish.checked(table.columns, source.label)
-            frame = read_table(source, table, wanted.roles(), console, drop=drop_missing)
-        # after the table: what is wrong with it is said before scikit-learn is there
-        from kcdo.commands.fitting import FitOptions, fitted
+            model = fit_table(frame, wanted, options, source.names, holdout, calibration, console)
         from kcdo.commands.models import save_model
 
-        options = FitOptions(selection, centres, seed, verbose=not quiet)
-        parts = _parts(frame, holdout, calibration)
-        model = fitted(frame[parts.fitted], wanted, options)  # the library names its stages
-        kept = (int(parts.test.sum()), holdout.words if holdout else "")
-        n_calibration = int(parts.calibration.sum())
-        model.remember(frame[parts.fitted], source.names, kept, n_calibration, seed)
-        if calibration is not None:
-            model = _calibrated(model, frame[parts.calibration], console)
-        if holdout is not None:
-            model.remember_test(_tested(model, frame[parts.test], console))
-        else:
-            model.remember_test(_held_out(model, frame[parts.fitted], wanted.weights, console))
-        _tell(console, source, out, save_model(model.saved, path), model, calibration)
+        _tell(console, source, out, save_model(model.saved, path), model, calibration, line)
+
+
+def _fit_parts(
+    source: Source,
+    asked: Wanted,
+    options: FitOptions,
+    cluster: str | None,
+    workers: int | None,
+    rows_at: str | None,
+    *,
+    drop: bool,
+) -> tuple[Model, str]:
+    """Fit to files that are read in parts; return the model, and one line on what it took."""
+    from kcdo.commands.streaming import FileChunks, fit_stream
+
+    with source.open() as table:
+        wanted = asked.checked(table.columns, source.label)
+    chunks = FileChunks.of(source, wanted, drop=drop)
+    with cluster_client(cluster, workers) as client:
+        return fit_stream(chunks, options, client, rows_at)
 
 
 def _is_streamed(
@@ -234,56 +226,6 @@ def _check_shares(
         raise UsageError("--test and --calibrate together leave no rows to fit.")
 
 
-def _parts(frame: pd.DataFrame, test: Holdout | None, calibration: Holdout | None) -> Parts:
-    from kcdo.commands.holdout import Parts
-
-    return Parts.of(frame, test, calibration)
-
-
-def _calibrated(model: Model, frame: pd.DataFrame, console: Console) -> Model:
-    """Return the model with intervals that hold as many outputs as they promise."""
-    from kcdo.commands.models import Model
-    from kcdo.conformal import conformalize
-
-    known = _known(model, frame, "calibration", console)
-    with console.progress("Calibrating", None):
-        X, Y = model.inputs(known), model.outputs(known)
-        return Model.of(conformalize(model.estimator, X, Y))
-
-
-def _tested(model: Model, frame: pd.DataFrame, console: Console) -> dict[str, Any]:
-    """Return the scores of rows that were kept back."""
-    from kcdo.commands.scores import scores
-
-    known = _known(model, frame, "test", console)
-    with console.progress("Testing", len(known)) as show:
-        return scores(model, model.inputs(known), model.outputs(known), show)
-
-
-def _held_out(
-    model: Model, frame: pd.DataFrame, weights: str | None, console: Console
-) -> dict[str, Any]:
-    """Return the scores of rows that were fitted, by fits without them."""
-    from kcdo.commands.scores import scores_in_turn
-
-    with console.progress("Held-out scores", None):
-        own = frame[weights].to_numpy() if weights else None
-        return scores_in_turn(model, model.inputs(frame), model.outputs(frame), own)
-
-
-def _known(model: Model, frame: pd.DataFrame, what: str, console: Console) -> pd.DataFrame:
-    """Return the rows whose categories the model has seen; say how many others there are."""
-    from kcdo.commands.fitting import known_rows
-
-    known = known_rows(model, frame)
-    if len(known) < len(frame):
-        new = counted(len(frame) - len(known), "row")
-        console.note(f"Left out of the {what}: {new} with a category that no fitted row has.")
-    if known.empty:
-        raise InvalidInputError("every row kept back has a category that no fitted row has.")
-    return known
-
-
 def _tell(
     console: Console,
     source: Source,
@@ -291,8 +233,9 @@ def _tell(
     size: int,
     model: Model,
     calibration: Holdout | None,
-    stream: str = "",
+    stream: str,
 ) -> None:
+    """Print what was fitted, how well, and what to do next."""
     from kcdo.commands.facts import Facts
 
     report, facts = model.estimator.report_, Facts.of(model.saved)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,32 +9,11 @@ import pandas as pd
 
 from kcdo.commands.models import Model
 from kcdo.commands.naming import Bounds, Wanted
+from kcdo.commands.options import FitOptions
 from kcdo.errors import InvalidInputError
 from kcdo.estimators import ConditionalDensityOperator
 from kcdo.kernels import Automatic, Categorical, Kernel, Periodic, Product
 from kcdo.systems import Nystrom
-
-
-@dataclass(frozen=True)
-class FitOptions:
-    """How to fit.
-
-    Attributes
-    ----------
-    selection : str or None
-        As the estimator takes it; None is its default.
-    centres : int or None
-        Number of Nyström centres.
-    seed : int
-        Of the random choices.
-    verbose : bool
-        Whether to show the progress.
-    """
-
-    selection: str | None
-    centres: int | None
-    seed: int
-    verbose: bool
 
 
 def fitted(frame: pd.DataFrame, wanted: Wanted, options: FitOptions) -> Model:

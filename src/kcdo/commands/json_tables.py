@@ -7,14 +7,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, Self
+from typing import Any
 
 import pandas as pd
 
 from kcdo.commands.columns import Place, with_numbers
 from kcdo.commands.contents import Content, as_text, content_of_values, typed_values
 from kcdo.commands.naming import Role
-from kcdo.commands.packing import Stream
+from kcdo.commands.packing import Stream, StreamTable
 from kcdo.errors import InvalidInputError
 
 
@@ -52,7 +52,7 @@ class JsonChunk:
         return [row.get(name) for row in self.objects]
 
 
-class JsonTable:
+class JsonTable(StreamTable):
     """A file of JSON lines; the first object names the columns.
 
     Attributes
@@ -71,16 +71,6 @@ class JsonTable:
         first = next(self._objects)
         self.columns = list(first)
         self._objects = chain([first], self._objects)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stream.close()
-
-    def position(self) -> int:
-        """Return how many bytes of the file have been read."""
-        return self._stream.position()
 
     def chunks(self, rows: int) -> Iterator[JsonChunk]:
         """Yield the rows, once."""

@@ -59,8 +59,32 @@ class Wanted:
     group: str | None = None
     time: str | None = None
 
+    @classmethod
+    def of_options(
+        cls,
+        target: str,
+        given: str | None,
+        categorical: list[str] | None,
+        periodic: list[str] | None,
+        support: list[str] | None,
+        group: str | None,
+        time: str | None,
+        weights: str | None = None,
+    ) -> Wanted:
+        """Return what the options of a command ask for, each as it was written."""
+        return cls(
+            names(target),
+            names(given),
+            weights,
+            [name for text in categorical or [] for name in names(text)],
+            periods(periodic or []),
+            supports(support or []),
+            group,
+            time,
+        )
+
     def checked(self, there: list[str], where: str) -> Wanted:
-        """Return the wish with ``given`` filled in, after comparing it with the columns."""
+        """Return the columns of the fit, ``given`` filled in, after a check that all are there."""
         check_names(self.targets, there, where, "--target")
         check_names(self.given, there, where, "--given")
         for option in ("weights", "group", "time"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -38,3 +39,25 @@ Force = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON, for scripts.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How to fit.
+
+    Attributes
+    ----------
+    selection : str or None
+        As the estimator takes it; None is its default.
+    centres : int or None
+        Number of Nyström centres.
+    seed : int
+        Of the random choices.
+    verbose : bool
+        Whether to show the progress.
+    """
+
+    selection: str | None
+    centres: int | None
+    seed: int
+    verbose: bool

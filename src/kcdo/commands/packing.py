@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 from kcdo.commands.errors import FileError
 from kcdo.commands.kinds import Kind, kind_of_bytes
@@ -94,6 +94,22 @@ class Stream:
             return archive.open(names[0])
         except (RuntimeError, NotImplementedError) as error:  # a password, or an odd method
             raise FileError(f"{self.name} cannot be unpacked: {error}.") from error
+
+
+class StreamTable:
+    """A table that is read from a stream, and closes it."""
+
+    _stream: Stream
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+
+    def position(self) -> int:
+        """Return how many bytes of the file have been read."""
+        return self._stream.position()
 
 
 class Packed:

@@ -12,9 +12,10 @@ import pandas as pd
 from kcdo.commands.columns import Column, Place, labels
 from kcdo.commands.console import counted, listed, size_text
 from kcdo.commands.errors import UsageError
-from kcdo.commands.fitting import FitOptions, unfitted
+from kcdo.commands.fitting import unfitted
 from kcdo.commands.models import Model
 from kcdo.commands.naming import Role, Wanted
+from kcdo.commands.options import FitOptions
 from kcdo.commands.reading import STANDARD
 from kcdo.commands.sources import Source, open_table
 from kcdo.errors import InvalidInputError

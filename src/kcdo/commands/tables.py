@@ -13,7 +13,7 @@ from kcdo.commands.columns import Column
 from kcdo.commands.console import Console, counted, listed
 from kcdo.commands.contents import Content, merged
 from kcdo.commands.formats import Format
-from kcdo.commands.naming import Role
+from kcdo.commands.naming import Role, Wanted
 from kcdo.commands.packing import Packed
 from kcdo.commands.sources import JoinedTable, Source, Table
 from kcdo.commands.text_tables import TextTable
@@ -73,6 +73,15 @@ def read_table(
         raise InvalidInputError(f"{source.label} has a header but no rows.")
     values = {name: column.values() for name, column in columns.items()}
     return _complete(source.label, values, console, drop=drop)
+
+
+def read_wanted(
+    source: Source, asked: Wanted, console: Console, *, drop: bool
+) -> tuple[Wanted, pd.DataFrame]:
+    """Return the columns of a table that a fit takes, and their values."""
+    with source.open() as table:
+        wanted = asked.checked(table.columns, source.label)
+        return wanted, read_table(source, table, wanted.roles(), console, drop=drop)
 
 
 def _complete(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from operator import methodcaller
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from kcdo.commands.columns import MISSING_NUMBERS, Place, with_numbers
 from kcdo.commands.contents import Content, content_of_texts, named, typed_texts
 from kcdo.commands.kinds import encoding_of
 from kcdo.commands.naming import Role, check_distinct
-from kcdo.commands.packing import Stream
+from kcdo.commands.packing import Stream, StreamTable
 from kcdo.commands.style import Style
 from kcdo.errors import InvalidInputError, KcdoWarning
 
@@ -99,7 +99,7 @@ class TextChunk:
         return frame[positions]
 
 
-class TextTable:
+class TextTable(StreamTable):
     """A table of text; comma, semicolon or tab are told apart unless the style says which.
 
     Attributes
@@ -137,16 +137,6 @@ class TextTable:
     def form(self) -> str:
         """What tables read as one must have in common besides their columns."""
         return f"text in {self.encoding} separated by {self.delimiter!r}"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stream.close()
-
-    def position(self) -> int:
-        """Return how many bytes of the file have been read."""
-        return self._stream.position()
 
     def chunks(self, rows: int) -> Iterator[TextChunk]:
         """Yield the rows, once: so many at a time, or fewer where they are long."""

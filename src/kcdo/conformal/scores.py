@@ -40,7 +40,7 @@ class HeldOut:
 
     @classmethod
     def of(cls, model: Any, X: Any, y: Any) -> "HeldOut":
-        """Return the model and what it thinks of these rows."""
+        """Return the model, and how typical it finds these rows."""
         return cls(model, np.sort(typicality(model, X, y), axis=0))
 
     @property

@@ -33,7 +33,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """For each fold of the jackknife+, a model fitted without it and what it says of it."""
+    """For each fold of the jackknife+: a model fitted without it, and how typical its rows are."""
 
     held_out: tuple[HeldOut, ...]
     method = "jackknife+"
@@ -100,7 +100,7 @@ class Split:
         need(self.density_ratio is not None or unweighted, "weights without a density ratio")
 
     def to_state(self) -> dict[str, Any]:
-        """Return what a file keeps: everything, if it is no function."""
+        """Return what a file keeps: all fields; raise if one of them is a function."""
         for what, hint in (
             ("groups", "name a column of the inputs"),
             ("density_ratio", "use a kcdo.DensityReconstruction"),
@@ -116,7 +116,7 @@ class Split:
     def of(
         cls, model: Any, X: Any, y: Any, groups: GroupRule | None, density_ratio: Ratio | None
     ) -> "Split":
-        """Return what the model thinks of these rows, and their groups and weights."""
+        """Return how typical the model finds rows, and their groups and weights."""
         values = typicality(model, X, y)
         labels, member_of = _groups_of(X, len(values), groups)
         weights = _weights_of(X, len(values), density_ratio)
@@ -127,7 +127,7 @@ class Split:
         return cls(values, groups, tuple(labels), member_of, density_ratio, weights)
 
     def parts(self, model: Any, X: Any, n_queries: int, level: float) -> Iterator[Part]:
-        """Yield queries that have one threshold, which is all that judges them."""
+        """Yield queries that share one threshold."""
         thresholds, which = np.unique(
             self.thresholds(X, n_queries, level), axis=0, return_inverse=True
         )

@@ -7,15 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-FloatArray = NDArray[np.float64]
+from kcdo.arrays import Array
 
 
 def bundle(
-    X: FloatArray,
-    y: FloatArray,
+    X: Array,
+    y: Array,
     feature_names: Sequence[str],
     target_names: Sequence[str],
     description: str,
@@ -62,7 +61,7 @@ def read_table(text: IO[str]) -> dict[str, list[str]]:
     return {name: [row[k] for row in rows] for k, name in enumerate(names)}
 
 
-def number_columns(table: dict[str, list[str]], names: Sequence[str]) -> FloatArray:
+def number_columns(table: dict[str, list[str]], names: Sequence[str]) -> Array:
     """Return the named columns as numbers, shape (rows, names)."""
     return np.column_stack([np.array(column(table, name), dtype=np.float64) for name in names])
 
@@ -83,7 +82,7 @@ def _by_space(lines: Iterable[str]) -> Iterable[list[str]]:
 
 
 def _frames(
-    X: FloatArray, y: FloatArray, feature_names: list[str], target_names: list[str]
+    X: Array, y: Array, feature_names: list[str], target_names: list[str]
 ) -> tuple[Any, Any, Any]:
     try:
         import pandas as pd

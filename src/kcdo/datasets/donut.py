@@ -8,15 +8,14 @@ from numbers import Real
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 
 __all__ = ["Donut", "make_donut"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Donut:
             raise InvalidInputError(f'axis must be "y" or "x", got {self.axis!r}.')
 
     @property
-    def means(self) -> FloatArray:
+    def means(self) -> Array:
         r"""Means of the mixture, shape (K, 3).
 
         With :math:`t_k = 2 \pi k / K` and tilt :math:`\theta`, right-handed rotation gives
@@ -87,7 +86,7 @@ class Donut:
 
     def sample(
         self, n_per_mean: int = 50, random_state: int | np.random.RandomState | None = None
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> tuple[Array, Array]:
         """Draw the same number of points around every mean, in random order.
 
         Parameters
@@ -111,12 +110,12 @@ class Donut:
         points += self.noise * rng.standard_normal(points.shape)
         return points[:, :1], points[:, 1:]
 
-    def pdf_x(self, x: ArrayLike) -> FloatArray:
+    def pdf_x(self, x: ArrayLike) -> Array:
         """Marginal density p(x) at a scalar, or at each of Q values: shape () or (Q,)."""
         log_densities = self._log_normal(_as_queries(x)[..., None] - self.means[:, 0])
         return np.exp(logsumexp(log_densities, axis=-1)) / self.n_means
 
-    def joint_pdf(self, x: ArrayLike, YZ: ArrayLike) -> FloatArray:
+    def joint_pdf(self, x: ArrayLike, YZ: ArrayLike) -> Array:
         """Joint density p(x, y, z).
 
         Parameters
@@ -133,7 +132,7 @@ class Donut:
         """
         return self.pdf_x(x)[..., None] * self.conditional_pdf(x, YZ)
 
-    def conditional_pdf(self, x: ArrayLike, YZ: ArrayLike) -> FloatArray:
+    def conditional_pdf(self, x: ArrayLike, YZ: ArrayLike) -> Array:
         r"""Conditional density p(y, z | x), a Gaussian mixture.
 
         .. math::
@@ -158,22 +157,22 @@ class Donut:
         z_part = self._log_normal(YZ[:, 1:] - self.means[:, 2])
         return self._responsibilities(x) @ np.exp(y_part + z_part).T
 
-    def conditional_mean(self, x: ArrayLike) -> FloatArray:
+    def conditional_mean(self, x: ArrayLike) -> Array:
         """Mean of (y, z) given x, shape (2,) for scalar x, else (Q, 2)."""
         return self._responsibilities(x) @ self.means[:, 1:]
 
-    def conditional_std(self, x: ArrayLike) -> FloatArray:
+    def conditional_std(self, x: ArrayLike) -> Array:
         """Standard deviations of y and of z given x, shape (2,) for scalar x, else (Q, 2)."""
         deviations = self.means[:, 1:] - self.conditional_mean(x)[..., None, :]
         between = np.einsum("...k,...kd->...d", self._responsibilities(x), deviations**2)
         return np.sqrt(self.noise**2 + between)
 
-    def _log_normal(self, deviations: FloatArray) -> FloatArray:
+    def _log_normal(self, deviations: Array) -> Array:
         """Log density of N(0, noise²), elementwise."""
         log_scale = math.log(self.noise * math.sqrt(2 * math.pi))
         return -0.5 * (deviations / self.noise) ** 2 - log_scale
 
-    def _responsibilities(self, x: ArrayLike) -> FloatArray:
+    def _responsibilities(self, x: ArrayLike) -> Array:
         """Probability of each mean given x; in logarithms, so that far x give no 0/0."""
         log_densities = self._log_normal(_as_queries(x)[..., None] - self.means[:, 0])
         return np.exp(log_densities - logsumexp(log_densities, axis=-1, keepdims=True))
@@ -187,7 +186,7 @@ def make_donut(
     tilt: float = 0.5,
     axis: Literal["y", "x"] = "y",
     random_state: int | np.random.RandomState | None = None,
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[Array, Array]:
     """Draw a sample of the Gaussian donut; see :class:`Donut` for its true densities.
 
     Parameters
@@ -225,7 +224,7 @@ def _require_count(name: str, value: object) -> None:
         raise InvalidInputError(f"{name} must be an integer of at least 1, got {value!r}.")
 
 
-def _as_queries(x: ArrayLike) -> FloatArray:
+def _as_queries(x: ArrayLike) -> Array:
     queries = np.asarray(x, dtype=np.float64)
     if queries.ndim > 1:
         raise InvalidInputError(
@@ -236,7 +235,7 @@ def _as_queries(x: ArrayLike) -> FloatArray:
     return queries
 
 
-def _as_points(YZ: ArrayLike) -> FloatArray:
+def _as_points(YZ: ArrayLike) -> Array:
     points = np.asarray(YZ, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] != 2:
         raise InvalidInputError(f"YZ must have shape (G, 2), got {points.shape}.")

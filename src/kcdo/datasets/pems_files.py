@@ -11,7 +11,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.datasets.bundles import FloatArray
+from kcdo.arrays import Array
 from kcdo.datasets.sources import Folder, open_text
 from kcdo.errors import DataNotFoundError, InvalidInputError
 from kcdo.memory import require_memory
@@ -41,7 +41,7 @@ class PemsDays:
         ``values[calendar_order]`` is in calendar order, where there is a file ``randperm``.
     """
 
-    values: FloatArray
+    values: Array
     labels: NDArray[np.int64]
     train: NDArray[np.bool_]
     sensors: list[int]
@@ -84,7 +84,7 @@ def read_pems_sf(path: Folder, sensors: Sequence[int] | None = None) -> PemsDays
     labels = [files.labels(f"PEMS_{part}labels") for part in _PARTS]
     n_days = sum(map(len, labels))
     parse = _DayParser(sensors)
-    values: FloatArray | None = None
+    values: Array | None = None
     done = 0
     for part, found in zip(_PARTS, labels, strict=True):
         for day in files.days(f"PEMS_{part}", len(found), parse):
@@ -105,7 +105,7 @@ def read_pems_sf(path: Folder, sensors: Sequence[int] | None = None) -> PemsDays
     )
 
 
-def _allocate(n_days: int, day: FloatArray) -> FloatArray:
+def _allocate(n_days: int, day: Array) -> Array:
     """Return room for all days; slots before sensors, so that rows for a fit are a mere view."""
     n_chosen, n_slots = day.shape
     needed = 8 * n_days * day.size
@@ -122,7 +122,7 @@ class _DayParser:
         self.n_sensors = 0
         self._n_slots = 0
 
-    def __call__(self, line: str, where: str) -> FloatArray:
+    def __call__(self, line: str, where: str) -> Array:
         """Return the rows of the chosen sensors, shape (chosen, slots)."""
         body = line.strip()
         if not (body.startswith("[") and body.endswith("]")):
@@ -150,7 +150,7 @@ class _DayParser:
                 f"sensors must be some of 0 to {len(rows) - 1}, got {wrong or 'none'}."
             )
 
-    def _numbers(self, rows: list[str], where: str) -> FloatArray:
+    def _numbers(self, rows: list[str], where: str) -> Array:
         try:
             values = np.loadtxt(rows, ndmin=2, comments=None) if all(map(str.strip, rows)) else None
         except ValueError:
@@ -181,7 +181,7 @@ class _Files:
 
     path: Path
 
-    def days(self, name: str, n_days: int, parse: _DayParser) -> Iterator[FloatArray]:
+    def days(self, name: str, n_days: int, parse: _DayParser) -> Iterator[Array]:
         """Yield as many days as there are labels, one line at a time."""
         found = 0
         with self._open(name) as text:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.datasets.bundles import FloatArray, bundle, column, number_columns, read_table
+from kcdo.arrays import Array
+from kcdo.datasets.bundles import bundle, column, number_columns, read_table
 from kcdo.datasets.sources import Folder, Source, failures_name, open_text
 
 TIME_FEATURES = ("day_of_week", "hour")
@@ -196,7 +197,7 @@ def fetch_caltrans_hourly(
     path = _CALTRANS.locate(data_home, download_if_missing)
     with open_text(path) as text:
         if path.name == "traffic.txt.gz":
-            occupancy = np.loadtxt(text, delimiter=",", usecols=(0, 861), ndmin=2)
+            occupancy: Array = np.loadtxt(text, delimiter=",", usecols=(0, 861), ndmin=2)
             time = np.datetime64("2015-01-01", "s") + np.arange(len(occupancy)) * _HOUR
         else:
             table = read_table(text)
@@ -220,13 +221,13 @@ _HOUR = np.timedelta64(3600, "s")
 _DAY = 24 * _HOUR
 
 
-def _time_features(time: Times) -> FloatArray:
+def _time_features(time: Times) -> Array:
     """Day of the week, 0 for Monday, and hour of the day."""
     since_monday = time - np.datetime64("1970-01-05", "s")
     return np.column_stack([since_monday // _DAY % 7, since_monday % _DAY / _HOUR])
 
 
-def _table_days(path: Path) -> tuple[NDArray[np.int64], NDArray[np.bool_], FloatArray]:
+def _table_days(path: Path) -> tuple[NDArray[np.int64], NDArray[np.bool_], Array]:
     """Label, split and counts of each day from one table; empty cells are missing."""
     with open_text(path) as text:
         table = read_table(text)
@@ -238,7 +239,7 @@ def _table_days(path: Path) -> tuple[NDArray[np.int64], NDArray[np.bool_], Float
     return label, train, counts
 
 
-def _ucr_days(path: Path) -> tuple[NDArray[np.int64], NDArray[np.bool_], FloatArray]:
+def _ucr_days(path: Path) -> tuple[NDArray[np.int64], NDArray[np.bool_], Array]:
     """Label, split and counts of each day from the archive: a file for each half of the split."""
     parts = []
     with failures_name(path):

@@ -17,7 +17,7 @@ from distributed import Client, KilledWorker, wait
 from distributed.worker import get_worker
 
 from kcdo import errors
-from kcdo.distributed.engine import Engine, Task, chunk_value, naming
+from kcdo.distributed.engine import Engine, Task, chunk_value, last, naming
 from kcdo.distributed.trees import Add, TreeSum, combined
 from kcdo.errors import ClusterError, InvalidInputError, InvalidTypeError, KcdoError
 from kcdo.parallel import alone
@@ -57,7 +57,7 @@ class DaskEngine(Engine):
         """Return the result of one chunk; raise IndexError if there is no such chunk."""
         if number >= len(self._parts):
             raise IndexError(number)
-        return self._run(task, _last, [[number]])
+        return self._run(task, last, [[number]])
 
     def _total(self, task: Task, add: Add) -> Any:
         n, size = len(self._parts), self._group_size()
@@ -146,7 +146,7 @@ class DaskEngine(Engine):
                     f"no worker has been there, or all were paused for want of memory, for "
                     f"{_LONGEST_WAIT:.0f} seconds: start workers, or make the chunks smaller."
                 )
-        return _value(future, watch)
+        return _value(future)
 
     def _may_work(self) -> bool:
         """Return whether there is a worker that is not paused."""
@@ -237,7 +237,7 @@ def _added(shared: tuple[Task, Add], first: Any, second: Any) -> Any:
         return combined(shared[1], first, second)
 
 
-def _value(future: Any, watch: Watch) -> Any:
+def _value(future: Any) -> Any:
     """Return the result of a future that is done."""
     if future.status == "finished":
         found = future.result()
@@ -260,7 +260,3 @@ def _died(error: KilledWorker) -> str:
         f"{what}: every worker that took it died, the last at {address}. The usual cause is "
         "memory: make the chunks smaller, or give the workers more."
     )
-
-
-def _last(first: Any, second: Any) -> Any:
-    return second

@@ -88,17 +88,16 @@ class LocalEngine(Engine):
         source: Iterable[Any],
         n_jobs: int | None = None,
         progress: Progress = SILENT,
-        name: str = "chunk {}",
     ) -> None:
         super().__init__(progress)
-        self._source, self._threads, self._name = source, thread_count(n_jobs), name
+        self._source, self._threads = source, thread_count(n_jobs)
 
     def one(self, number: int, task: Task) -> Any:
         """Return the result of one chunk; raise IndexError if there is no such chunk."""
         for i, chunk in enumerate(self._source):
             if i == number:
-                with naming(self._name.format(i)), alone():
-                    return chunk_value(task, _last, i, chunk)
+                with naming(f"chunk {i}"), alone():
+                    return chunk_value(task, last, i, chunk)
         raise IndexError(number)
 
     def _total(self, task: Task, add: Add) -> Any:
@@ -106,7 +105,7 @@ class LocalEngine(Engine):
 
         def items() -> Iterator[tuple[int, Any]]:
             for number, chunk in enumerate(self._source):
-                with naming(self._name.format(number)):
+                with naming(f"chunk {number}"):
                     parts = list(task.split(number, chunk))
                 yield from ((number, part) for part in parts)
                 yield number, None  # the end of a chunk, also of one without rows
@@ -115,7 +114,7 @@ class LocalEngine(Engine):
             number, part = item
             if part is None:
                 return number, True, None
-            with naming(self._name.format(number)):
+            with naming(f"chunk {number}"):
                 return number, False, task(part)
 
         with blas_limit(1):  # the bits of a product depend on the threads that share it
@@ -155,7 +154,8 @@ def naming(chunk: str) -> Iterator[None]:
         raise InvalidInputError(f"{chunk}: {error}") from error
 
 
-def _last(first: Any, second: Any) -> Any:
+def last(first: Any, second: Any) -> Any:
+    """Return the later of two results, where one chunk has but one."""
     return second
 
 
@@ -176,4 +176,4 @@ class _Listed(Task):
     def __call__(self, item: Any) -> list[Any]:
         """Return the result as a list."""
         number, chunk = item
-        return [chunk_value(self.task, _last, number, chunk)]
+        return [chunk_value(self.task, last, number, chunk)]

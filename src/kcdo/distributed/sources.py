@@ -1,15 +1,17 @@
 """Where the chunks of a fit are: in an iterable here, or in Dask collections."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+import numpy as np
 
 from kcdo.distributed.engine import Engine, LocalEngine
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.extras import import_extra
 from kcdo.progress import SILENT, Progress
-from kcdo.validation import is_chunks
+from kcdo.validation import column_names
 
-__all__ = ["engine_for", "is_dask", "lazily"]
+__all__ = ["engine_for", "is_chunks", "is_dask", "lazily"]
 
 
 def engine_for(
@@ -37,6 +39,19 @@ def engine_for(
             "weights of chunks come with them, as (X, y, weight); got sample_weight."
         )
     return LocalEngine(X, n_jobs, progress)
+
+
+def is_chunks(data: Any) -> bool:
+    """Whether the data are a re-iterable of (X, Y) or (X, Y, weight) chunks."""
+    if hasattr(data, "shape") or column_names(data) is not None or not isinstance(data, Iterable):
+        return False
+    if isinstance(data, Iterator):
+        raise InvalidInputError(
+            "chunks must come from an object that can be iterated over more than once (a list, or "
+            "a class with __iter__), because a fit reads them several times; got an iterator."
+        )
+    first = next(iter(data), None)
+    return isinstance(first, tuple) and len(first) in (2, 3) and np.ndim(first[0]) == 2
 
 
 def is_dask(data: Any) -> bool:

@@ -55,7 +55,7 @@ class AffineBatch(Batch):
 
     @property
     def has_moment_points(self) -> bool:
-        """Whether the inner distributions have some."""
+        """Whether the inner distributions have moment points."""
         return self.inner.has_moment_points
 
     def moment_points(self) -> tuple[Array, Array]:

@@ -97,7 +97,7 @@ class Batch(ABC):
         """Least and greatest place of positive density in each marginal, (Q, 2, d)."""
 
     def atoms(self) -> tuple[Array, Array] | None:
-        """For d = 1, values (A,) that have a probability of their own, and it (Q, A); or None."""
+        """For d = 1: values (A,) of positive probability, and that probability (Q, A); or None."""
         return None
 
     @property
@@ -128,7 +128,7 @@ class Batch(ABC):
     # --- what follows from the above; kinds that know better override it
 
     def given(self, dims: Sequence[int], values: Array) -> "Batch":
-        """Return the distributions of the other outputs, where those of ``dims`` are values (Q, k).
+        """Return the distributions of the other outputs, given values (Q, k) of outputs ``dims``.
 
         Exact or by draws for chains of outputs; other kinds do not know it.
         """
@@ -137,8 +137,12 @@ class Batch(ABC):
             'ConditionalDensityOperator(joint="chain").'
         )
 
+    def with_mapped_parts(self, mapped: Callable[["Batch"], "Batch"]) -> "Batch | None":
+        """Return the mixture whose parts are mapped; None where there are no parts."""
+        return None
+
     def with_draws(self, n_draws: int, seed: int) -> "Batch":
-        """Return the same distributions, by other draws where they are by draws."""
+        """Return the same distributions; what is computed from draws then uses other draws."""
         return self
 
     def draw_error(self, g: Callable[[Array], Array]) -> Array:
@@ -247,7 +251,7 @@ class Batch(ABC):
         return points[:, :, None], weights * self.pdf_each(points[:, :, None])
 
     def expectation(self, g: Callable[[Array], Array]) -> Array:
-        """E g(Y), (Q, k), for g that maps (G, d) to (G, k); by the cdf if it is an event."""
+        """E g(Y), (Q, k), for g that maps (G, d) to (G, k); by the cdf if g is an event."""
         if self.dim > 1:
             return self.expect(g)
 
@@ -286,7 +290,7 @@ class Batch(ABC):
     def _with_events(
         self, found: Array, g: Callable[[Array], Array], points: Array, values: Array
     ) -> Array:
-        """Return expectations (Q, k) with those of events that are boxes made exact."""
+        """Return expectations (Q, k), made exact where a column of g indicates a box."""
         for column in range(values.shape[1]):
             exact = events.probability(
                 lambda y, k=column: g(y)[:, k],  # type: ignore[misc]

@@ -124,7 +124,7 @@ class ChainBatch(ByDraws):
         return self._at_shared(points, lambda batch, each: batch.logpdf_each(each))
 
     def sample(self, uniforms: Array) -> Array:
-        """Draws, each output given those before it."""
+        """Draws: each output given the outputs before it."""
         draws = np.empty((*uniforms.shape[:2], self.dim))
         for j, output in enumerate(self.order):
             draws[:, :, output] = self.draw_link(j, draws, uniforms)
@@ -136,7 +136,7 @@ class ChainBatch(ByDraws):
         return self._along(j, points, lambda batch, rows: batch.logpdf_pairs(y[rows]))
 
     def draw_link(self, j: int, points: Array, uniforms: Array) -> Array:
-        """Return draws of output ``order[j]``, given those before it in points (Q, n, d)."""
+        """Return draws of output ``order[j]``, given the outputs before it in points (Q, n, d)."""
         u = uniforms[:, :, 1 + 2 * j : 3 + 2 * j].reshape(-1, 1, 2)
         return self._along(j, points, lambda batch, rows: batch.sample(u[rows])[:, 0, 0])
 
@@ -239,7 +239,7 @@ class ChainBatch(ByDraws):
         return GroupedBatch.of_equal(inner, self.n_draws)
 
     def given(self, dims: Sequence[int], values: Array) -> Batch:
-        """Return the distributions of the other outputs: exact if those given come first."""
+        """Return the distributions of the other outputs: exact if the given outputs come first."""
         dims, k = list(dims), len(dims)
         others = [i for i in range(self.dim) if i not in dims]
         if set(dims) != set(self.order[:k]):

@@ -125,7 +125,7 @@ class PartBatch(ByDraws):
         return PartBatch.of(self.chain, kept, self.fixed, self.values)
 
     def given(self, dims: Sequence[int], values: Array) -> Batch:
-        """Return the distributions of the other outputs, more of them given."""
+        """Return the distributions of the remaining outputs, given values of more outputs."""
         more = tuple(self.kept[i] for i in dims)
         kept = tuple(output for output in self.kept if output not in more)
         known = values if self.values is None else np.hstack([self.values, values])

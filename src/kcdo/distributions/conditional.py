@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,9 +19,6 @@ from kcdo.distributions.sources import BatchSource, KeptSource, MarginalSource
 from kcdo.distributions.summary import Summary
 from kcdo.errors import InvalidInputError, KcdoWarning, SignedDensityError
 from kcdo.frames import NO_LABELS, Labels
-
-if TYPE_CHECKING:
-    pass
 
 
 class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
@@ -117,7 +114,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         return [found for part in parts for found in part]
 
     def atoms(self) -> tuple[Array, Array]:
-        """Values of one output that have a probability of their own: places (A,) and it (Q, A).
+        """Values (A,) of one output that have positive probability, and that probability (Q, A).
 
         A cap, zeros, or all values of an output that takes few. Each is held as a narrow uniform
         density about its place, so that density, distribution function and draws agree.
@@ -324,12 +321,6 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         source = MarginalSource(known, [c % d for c in columns])
         new = ConditionalDistribution(source, flat=flat, rows=self._rows)
         return new.labelled(self._labels.only([c % d for c in columns]))
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw density curves, or contours of two outputs, as :func:`kcdo.plot_distribution`."""
-        from kcdo.plotting import plot_distribution  # an optional extra, above this layer
-
-        return plot_distribution(self, ax)
 
     def __getitem__(self, index: int | slice | NDArray) -> "ConditionalDistribution":
         rows = np.atleast_1d(self._rows[index])

@@ -1,4 +1,4 @@
-"""Predictions as objects of other packages; their adapters are loaded when asked."""
+"""Predictions as figures and as objects of other packages, which are loaded when asked."""
 
 from typing import Any
 
@@ -8,7 +8,13 @@ from kcdo.distributions.scipy_names import RandomState
 
 
 class Exports:
-    """Methods of distributions that hand them to other packages, see docs/ecosystem.md."""
+    """Methods of distributions that hand them to other packages (docs/ecosystem.md)."""
+
+    def plot(self: Any, ax: Any = None) -> Any:
+        """Draw density curves, or contours of two outputs, as :func:`kcdo.plot_distribution`."""
+        from kcdo.plotting import plot_distribution  # an optional extra, above this layer
+
+        return plot_distribution(self, ax)
 
     def to_qp(self: Any, kind: str = "interp", nodes: Any = None) -> Any:
         """Return a ``qp.Ensemble`` of one output, see :func:`kcdo.adapters.qp.to_qp`."""

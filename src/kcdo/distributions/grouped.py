@@ -20,7 +20,7 @@ _DOUBLINGS = 60
 
 @dataclass(frozen=True, eq=False)
 class GroupedBatch(Batch):
-    """Distribution q mixes those from ``starts[q]`` to ``starts[q + 1]`` of one batch.
+    """Distribution q is a mixture of members ``starts[q]`` to ``starts[q + 1]`` of one batch.
 
     Parameters
     ----------
@@ -37,10 +37,10 @@ class GroupedBatch(Batch):
     weights: Array
 
     @classmethod
-    def of_equal(cls, inner: Batch, size: int, weights: Array | None = None) -> "GroupedBatch":
-        """Mix every ``size`` distributions that follow one another, by default equally."""
+    def of_equal(cls, inner: Batch, size: int) -> "GroupedBatch":
+        """Mix every ``size`` distributions that follow one another, equally."""
         starts = np.arange(0, len(inner) + 1, size)
-        return cls(inner, starts, np.full(len(inner), 1.0 / size) if weights is None else weights)
+        return cls(inner, starts, np.full(len(inner), 1.0 / size))
 
     @property
     def dim(self) -> int:
@@ -93,7 +93,7 @@ class GroupedBatch(Batch):
         return replace(self, inner=self.inner.marginal(dims))
 
     def given(self, dims: Sequence[int], values: Array) -> "GroupedBatch":
-        """Return mixtures of the conditionals: those that foretold the values better weigh more."""
+        """Return mixtures of the conditionals: each weighs by the likelihood of the values."""
         own = values[self._group_of]
         logs = self.inner.marginal(dims).logpdf_pairs(own)
         top = np.maximum.reduceat(logs, self.starts[:-1])[self._group_of]
@@ -105,8 +105,12 @@ class GroupedBatch(Batch):
             self.inner.given(dims, own), self.starts, weights / total[self._group_of]
         )
 
+    def with_mapped_parts(self, mapped: Callable[[Batch], Batch]) -> "GroupedBatch":
+        """Return the mixtures of mapped members."""
+        return replace(self, inner=mapped(self.inner))
+
     def with_draws(self, n_draws: int, seed: int) -> "GroupedBatch":
-        """Return the same distributions, by other draws where they are by draws."""
+        """Return the same distributions; what is computed from draws then uses other draws."""
         return replace(self, inner=self.inner.with_draws(n_draws, seed))
 
     def draw_error(self, g: Callable[[Array], Array]) -> Array:
@@ -152,7 +156,7 @@ class GroupedBatch(Batch):
         return mean, flat.reshape(-1, self.dim, self.dim)
 
     def expect(self, g: Callable[[Array], Array], cuts: Array = NO_CUTS) -> Array:
-        """E g(Y): the mean of those of the members."""
+        """E g(Y): the weighted mean of E g(Y) of the members."""
         return self._sums(self.weights[:, None] * self.inner.expect(g, cuts))
 
     @property
@@ -161,7 +165,7 @@ class GroupedBatch(Batch):
         return self.inner.has_moment_points
 
     def sample(self, uniforms: Array) -> Array:
-        """Draws: the first uniform chooses the member, and what is left of it goes on to it."""
+        """Draws: the first uniform chooses the member, and its remainder serves that member."""
         n_rows, n, k = uniforms.shape
         group = np.repeat(np.arange(n_rows), n)
         edges = np.cumsum(self.weights)

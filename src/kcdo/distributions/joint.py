@@ -27,7 +27,7 @@ class JointQuestions(LazyBatches):
 
         For models that are chains of outputs. It is exact where the outputs that are given come
         first in every order of the chain; else densities and draws are by weighted draws (see
-        :meth:`with_draws`), as a mixture of orders whose weights follow what each foretold.
+        :meth:`with_draws`), as a mixture of orders, each weighted by the likelihood of the values.
 
         Parameters
         ----------
@@ -57,7 +57,7 @@ class JointQuestions(LazyBatches):
         return new.labelled(labels)
 
     def with_draws(self, n_draws: int, random_state: int = 0) -> Self:
-        """Return the same distributions, by other draws where they are by draws.
+        """Return the same distributions; what is computed from draws then uses other draws.
 
         Chains of outputs answer ``mean``, ``cov``, ``quantile``, ``marginal``, ``cdf``, ``expect``,
         ``hpd``, ``mode``, ``entropy`` and ``summary`` by fixed quasi-random draws of each query;

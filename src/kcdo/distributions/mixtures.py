@@ -78,7 +78,7 @@ class MixtureBatch(Batch):
         return MixtureBatch([part.marginal(dims) for part in self.parts], self.weights)
 
     def given(self, dims: Sequence[int], values: Array) -> "MixtureBatch":
-        """Return mixtures of the conditionals: parts that foretold the values better weigh more."""
+        """Return mixtures of the conditionals: each weighs by the likelihood of the values."""
         logs = [part.marginal(dims).logpdf_pairs(values) for part in self.parts]
         scores = log(self.weights) + np.stack(logs, axis=1)
         top = scores.max(axis=1, keepdims=True)
@@ -87,8 +87,12 @@ class MixtureBatch(Batch):
         weights = np.where(total > 0, weights / np.where(total > 0, total, 1.0), self.weights)
         return MixtureBatch([part.given(dims, values) for part in self.parts], weights)
 
+    def with_mapped_parts(self, mapped: Callable[[Batch], Batch]) -> "MixtureBatch":
+        """Return the mixture of mapped parts."""
+        return MixtureBatch([mapped(part) for part in self.parts], self.weights)
+
     def with_draws(self, n_draws: int, seed: int) -> "MixtureBatch":
-        """Return the same distributions, by other draws where they are by draws."""
+        """Return the same distributions; what is computed from draws then uses other draws."""
         return MixtureBatch([part.with_draws(n_draws, seed) for part in self.parts], self.weights)
 
     def draw_error(self, g: Callable[[Array], Array]) -> Array:
@@ -136,7 +140,7 @@ class MixtureBatch(Batch):
         return all(part.has_moment_points for part in self.parts)
 
     def atoms(self) -> tuple[Array, Array] | None:
-        """Those of all parts, which share their places, times the weights."""
+        """Atoms of all parts, at the same values: their probabilities times the weights."""
         found = [(part.atoms(), w) for part, w in zip(self.parts, self.weights.T, strict=True)]
         there = [(atoms, w[:, None]) for atoms, w in found if atoms is not None]
         if not there:
@@ -171,7 +175,7 @@ class MixtureBatch(Batch):
         return monotone_roots(excess, low, high, 2e-15 + 1e-12 * np.minimum(wanted, 1.0 - wanted))
 
     def sample(self, uniforms: Array) -> Array:
-        """Draws: the first uniform chooses the part, and what is left of it goes on to the part."""
+        """Draws: the first uniform chooses the part, and its remainder serves that part."""
         edges = np.cumsum(self.weights, axis=1)
         edges = np.hstack([np.zeros((len(self), 1)), edges / edges[:, -1:]])
         first = uniforms[:, :, 0]
@@ -202,7 +206,7 @@ class MixtureBatch(Batch):
         return np.concatenate([p for p, _ in rules], axis=1), np.concatenate(masses, axis=1)
 
     def expect(self, g: Callable[[Array], Array], cuts: Array = NO_CUTS) -> Array:
-        """E g(Y): the mean of those of the parts."""
+        """E g(Y): the weighted mean of E g(Y) of the parts."""
         return self._mixed(lambda part: part.expect(g, cuts))
 
     def knots(self) -> Array:

@@ -22,10 +22,11 @@ _POINT_DISTANCE = 3.5  # pixels between the points of a curve
 _SIDE = 24  # cells of the heat map of two outputs
 _SHADES = 12
 _TAIL = 0.005
+_SIZE = (360, 130)  # pixels
 _FOOT = 18  # pixels below the picture, for the numbers
 
 
-def small_svg(dist: Any, *, width: int = 360, height: int = 130) -> str:
+def small_svg(dist: Any) -> str:
     """Return a small picture of predictions as SVG.
 
     Density curves of the first five queries, for several outputs side by side; for two outputs the
@@ -35,8 +36,6 @@ def small_svg(dist: Any, *, width: int = 360, height: int = 130) -> str:
     ----------
     dist : ConditionalDistribution
         Predictions.
-    width, height : int
-        Size in pixels.
 
     Returns
     -------
@@ -51,8 +50,8 @@ def small_svg(dist: Any, *, width: int = 360, height: int = 130) -> str:
     >>> svg[:4], svg.count("<polyline")
     ('<svg', 2)
     """
-    d = dist.n_outputs
-    if d == 2:
+    width, height = _SIZE
+    if dist.n_outputs == 2:
         width = height  # two outputs are not one wide and one narrow
         body = _heat_map(dist[:1], width, height - _FOOT)
     else:

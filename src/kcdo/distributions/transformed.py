@@ -10,10 +10,8 @@ import numpy as np
 from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Rows, join
 from kcdo.distributions.climbing import climb
-from kcdo.distributions.grouped import GroupedBatch
 from kcdo.distributions.integration import NO_CUTS, between, split_for, with_edges
 from kcdo.distributions.lines import Line
-from kcdo.distributions.mixtures import MixtureBatch
 from kcdo.transforms import Transform
 
 _MIDDLE = np.array([0.25, 0.75])
@@ -76,14 +74,14 @@ class TransformedBatch(Batch):
         return TransformedBatch(self.inner.marginal(dims), self.transform.of_columns(dims))
 
     def given(self, dims: Sequence[int], values: Array) -> "TransformedBatch":
-        """Return the distributions of the other outputs, given those of ``dims``."""
+        """Return the distributions of the other outputs, given values of outputs ``dims``."""
         others = [i for i in range(self.dim) if i not in dims]
         known = self.transform.of_columns(dims)
         inner = self.inner.given(dims, known.forward(known.off_bounds(values)))
         return TransformedBatch(inner, self.transform.of_columns(others))
 
     def with_draws(self, n_draws: int, seed: int) -> "TransformedBatch":
-        """Return the same distributions, by other draws where they are by draws."""
+        """Return the same distributions; what is computed from draws then uses other draws."""
         return replace(self, inner=self.inner.with_draws(n_draws, seed))
 
     def draw_error(self, g: Callable[[Array], Array]) -> Array:
@@ -138,21 +136,20 @@ class TransformedBatch(Batch):
 
         return mean, self._in_blocks(of_block) * sd[:, :, None] * sd[:, None, :]
 
-    def _as_mixture(self) -> MixtureBatch | GroupedBatch | None:
+    def with_mapped_parts(self, mapped: Callable[[Batch], Batch]) -> Batch | None:
+        """Return the mixture of parts that are mapped once more."""
+        mixture = self._as_mixture()
+        return None if mixture is None else mixture.with_mapped_parts(mapped)
+
+    def _as_mixture(self) -> Batch | None:
         """Return the mixture of mapped distributions, where the inner ones are a mixture."""
-        inner: Any = self.inner
-        if isinstance(inner, TransformedBatch):
-            inner = inner._as_mixture()
         exact = self.exact or not self.inner.has_moment_points  # all of them, or none
-        if isinstance(inner, GroupedBatch):
-            return replace(inner, inner=TransformedBatch(inner.inner, self.transform, exact))
-        if isinstance(inner, MixtureBatch):
-            parts = [TransformedBatch(part, self.transform, exact) for part in inner.parts]
-            return MixtureBatch(parts, inner.weights)
-        return None
+        return self.inner.with_mapped_parts(
+            lambda part: TransformedBatch(part, self.transform, exact)
+        )
 
     def _moments_at_points(self) -> tuple[Array, Array] | None:
-        """Return mean and covariance by the points of the inner distributions, where these do."""
+        """Return mean and covariance by the inner moment points; None if they do not suffice."""
         if self.exact or not self.transform.nearly_linear or not self.inner.has_moment_points:
             return None
 
@@ -183,7 +180,7 @@ class TransformedBatch(Batch):
         return both[:, :1], both[:, 1:, None]
 
     def atoms(self) -> tuple[Array, Array] | None:
-        """Those of the inner distributions, mapped."""
+        """Atoms of the inner distributions, at the mapped values."""
         inner = self.inner.atoms()
         return inner and (self.transform.inverse(inner[0][:, None])[:, 0], inner[1])
 

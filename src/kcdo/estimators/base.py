@@ -1,4 +1,4 @@
-"""What the estimators share: encoding of inputs, and checks of parameters."""
+"""What the estimators share: encoding of inputs and outputs."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -10,19 +10,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from kcdo.arrays import Array
 from kcdo.consistency import need, shape
-from kcdo.distributions import POSITIVITY
-from kcdo.errors import InvalidInputError, InvalidTypeError
+from kcdo.errors import InvalidInputError
 from kcdo.estimators.columns import told_columns
 from kcdo.estimators.display import ReportHtml
 from kcdo.estimators.nested import NestedOptions
+from kcdo.estimators.parameters import checked_seed
 from kcdo.frames import Labels, as_known, target_names
 from kcdo.inputs import GaussianInput, SampleInput
-from kcdo.kernels import Kernel, as_kernel
-from kcdo.linalg import Filter
-from kcdo.measures import Reference
+from kcdo.kernels import as_kernel
 from kcdo.missing import PlausibleInputs
 from kcdo.persistence import SavedModel
-from kcdo.regularisation import Scheme
 from kcdo.validation import (
     InputEncoder,
     check_outputs,
@@ -99,8 +96,7 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         if isinstance(self.kernel_x, str) and self.kernel_x != "auto":
             raise InvalidInputError(f'kernel_x must be a kernel or "auto"; got {self.kernel_x!r}.')
         X = as_known(X)
-        automatic = self.kernel_x is None or isinstance(self.kernel_x, str)
-        kernel = default_kernel(X) if automatic else as_kernel(self.kernel_x)
+        kernel = default_kernel(X) if self._kernel_is_open else as_kernel(self.kernel_x)
         encoder = InputEncoder(kernel, missing=self.missing == "marginalise")
         inputs = encoder.fit(self, X, least=least)
         Y = as_known(Y)
@@ -116,6 +112,11 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
                 inputs, outputs, weights, tuple(encoder.categories), self._seed()
             )
         return inputs, outputs, weights
+
+    @property
+    def _kernel_is_open(self) -> bool:
+        """Whether the input kernel is left to the fit."""
+        return self.kernel_x is None or isinstance(self.kernel_x, str)
 
     def _seed(self) -> int:
         return checked_seed(self.random_state)
@@ -197,57 +198,9 @@ def check_columns(model: Any, n_inputs: int) -> None:
         shape(model.feature_names_in_, n_inputs)
 
 
-def check_ridge(value: Any, name: str) -> None:
-    """Raise unless ``value`` is None, a scheme or a positive number."""
-    if value is None or isinstance(value, Scheme):
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise InvalidTypeError(f"{name} must be a positive number or a scheme; got {value!r}.")
-    if not (np.isfinite(value) and value > 0):
-        raise InvalidInputError(f"{name} must be positive and finite; got {value!r}.")
-
-
-def check_seconds(value: Any) -> None:
-    """Raise unless ``value`` is None or a positive time."""
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise InvalidTypeError(f"max_seconds must be a positive number or None; got {value!r}.")
-    if not value > 0:
-        raise InvalidInputError(f"max_seconds must be positive; got {value!r}.")
-
-
-def check_positivity(value: Any) -> None:
-    """Raise unless ``value`` names a way to make densities positive."""
-    if value not in POSITIVITY:
-        raise InvalidInputError(f"positivity must be one of {list(POSITIVITY)}; got {value!r}.")
-
-
-def check_output_options(kernel_y: Any, reference: Any, alpha_prime: Any, filter: Any) -> None:
-    """Raise unless the options of the output side are of the right kinds."""
-    check_ridge(alpha_prime, "alpha_prime")
-    kinds = (
-        ("kernel_y", kernel_y, Kernel, "a kcdo kernel such as kcdo.Gaussian(0.1)"),
-        ("reference", reference, Reference, "a kcdo.UniformBox, QuasiRandomBox or Sample"),
-        ("filter", filter, Filter, "a filter object such as kcdo.Tikhonov()"),
-    )
-    for name, value, kind, hint in kinds:
-        if value is not None and not isinstance(value, kind):
-            raise InvalidTypeError(f"{name} must be {hint}; got {value!r}.")
-
-
 def without_absent(inputs: NDArray, outputs: Array, weights: Array) -> tuple[NDArray, Array, Array]:
     """Return the rows of positive weight; the arrays themselves where all are."""
     used = weights > 0
     if used.all():
         return inputs, outputs, weights
     return inputs[used], outputs[used], weights[used]
-
-
-def checked_seed(random_state: Any) -> int:
-    """Return a seed; None counts as 0, so that every fit can be repeated."""
-    if random_state is None:
-        return 0
-    if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer):
-        raise InvalidTypeError(f"random_state must be a whole number; got {random_state!r}.")
-    return int(random_state)

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from kcdo.distributed import Engine, Overview, Task
+from kcdo.distributed import Draw, Engine, Look, Overview, Task, pilot_of
 from kcdo.errors import InvalidInputError
 from kcdo.estimators.base import ConditionalEstimator
-from kcdo.fitting import Chunk, Pilot
+from kcdo.estimators.parameters import checked_seed
+from kcdo.fitting import Chunk, Pilot, pilot_size
+from kcdo.systems import Nystrom
 from kcdo.transforms import Columns, strictly_inside, transform_for
 from kcdo.validation import column_names, warn_few_values
 
-LEARNT = (
+_LEARNT = (
     "_encoder",
     "_flat",
     "_n_outputs",
@@ -55,7 +57,7 @@ class ChunkReader:
 
 
 @dataclass(frozen=True, eq=False)
-class LearnColumns(Task):
+class _LearnColumns(Task):
     """Learns from one chunk what its columns are; returns what an estimator keeps of that."""
 
     estimator: Any
@@ -69,15 +71,35 @@ class LearnColumns(Task):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # few values in one chunk say nothing of the others
             other._encode(chunk[0], chunk[1], None, least=1)
-        return {name: vars(other)[name] for name in LEARNT if name in vars(other)}
+        return {name: vars(other)[name] for name in _LEARNT if name in vars(other)}
 
 
-def learn_columns(estimator: Any, engine: Engine) -> None:
+def looked_through(estimator: Any, engine: Engine, options: Nystrom) -> tuple[Overview, Pilot]:
+    """Look at all chunks and draw a sample of their rows, as the fit sees them.
+
+    The estimator learns columns, categories and how near bounds are felt.
+    """
+    _learn_columns(estimator, engine)
+    overview: Overview = engine.total(
+        Look(ChunkReader(estimator)), Overview.plus, "looking at the chunks"
+    )
+    engine.facts.rows, engine.facts.nbytes = overview.n_rows, overview.nbytes
+    if overview.n_rows < 2:
+        raise InvalidInputError(f"Found {overview.n_rows} sample(s) in the chunks; 2 are required.")
+    _learn_categories(estimator, overview)
+    size = pilot_size(options, overview.n_rows)
+    seed = checked_seed(estimator.random_state)
+    draw = Draw(ChunkReader(estimator), tuple(overview.starts), size, seed)
+    drawn = engine.total(draw, draw.add, "sample of the rows")
+    return overview, _unbounded(estimator, pilot_of(drawn, overview))
+
+
+def _learn_columns(estimator: Any, engine: Engine) -> None:
     """Let the first chunk that has rows fix names, types and the number of outputs."""
     number = 0
     while True:
         try:
-            learnt = engine.one(number, LearnColumns(estimator))
+            learnt = engine.one(number, _LearnColumns(estimator))
         except IndexError:
             raise InvalidInputError("Found 0 sample(s) in the chunks; 2 are required.") from None
         if learnt is not None:
@@ -86,14 +108,14 @@ def learn_columns(estimator: Any, engine: Engine) -> None:
         number += 1
 
 
-def learn_categories(estimator: Any, overview: Overview) -> None:
+def _learn_categories(estimator: Any, overview: Overview) -> None:
     """Take over the categories of all chunks, numbered in the order in which they appear."""
     names = getattr(estimator, "feature_names_in_", None)
     estimator._encoder = replace(estimator._encoder, categories=overview.codes(names))
 
 
-def unbounded(estimator: Any, pilot: Pilot) -> Pilot:
-    """Let the sample say how near a bound is felt; return it with outputs on the whole line."""
+def _unbounded(estimator: Any, pilot: Pilot) -> Pilot:
+    """Map the outputs of the sample to the whole line, by a transform that the sample fixes."""
     warn_few_values(pilot.Y, estimator.target_names_)
     if estimator.support is None:
         return pilot

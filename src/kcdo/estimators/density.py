@@ -22,13 +22,9 @@ from kcdo.distributions import (
 )
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.errors import InvalidInputError, SignedDensityError
-from kcdo.estimators.base import (
-    check_columns,
-    check_output_options,
-    check_positivity,
-    checked_seed,
-)
+from kcdo.estimators.base import check_columns
 from kcdo.estimators.nested import NestedOptions
+from kcdo.estimators.parameters import check_output_options, check_positivity, checked_seed
 from kcdo.fitting import ModelSpec, output_side, unconditional_sd, warn_outside
 from kcdo.frames import Labels, as_known, frame_library, target_names
 from kcdo.kernels import DensityKernel, Kernel

@@ -11,7 +11,8 @@ from kcdo.arrays import Array
 from kcdo.components import MeanOperator
 from kcdo.embeddings import MeanEmbedding, SampleEmbedding
 from kcdo.errors import InvalidInputError
-from kcdo.estimators.base import ConditionalEstimator, check_ridge, checked_seed
+from kcdo.estimators.base import ConditionalEstimator
+from kcdo.estimators.parameters import check_ridge, checked_seed
 from kcdo.fitting import DEFAULT_ALPHA, ridge_value
 from kcdo.kernels import Gaussian, Kernel, as_kernel, with_median_scales
 from kcdo.namespaces import in_kind

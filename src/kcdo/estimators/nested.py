@@ -40,7 +40,7 @@ class NestedOptions(BaseEstimator):
 
 
 def _inner(option: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the parameters of an option, and of those inside of it, by their paths."""
+    """Yield the parameters of an option and of the options inside it, by their paths."""
     for name, value in _parts(option).items():
         yield name, value
         yield from ((f"{name}__{path}", part) for path, part in _inner(value))

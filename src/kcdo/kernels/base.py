@@ -86,7 +86,7 @@ class Kernel(ABC):
         return self
 
     def inner_columns(self, columns: Sequence[int]) -> list[int]:
-        """Return those of the columns that the children see."""
+        """Return the columns that the children see, of those given."""
         return list(columns)
 
     def inner_rows(self, X: NDArray) -> NDArray:
@@ -98,7 +98,7 @@ class Kernel(ABC):
         return inputs
 
     def gram_of_parts(self, parts: Parts, A: NDArray, B: NDArray) -> Differentiable:
-        """Return k(A, B) and its pullback from those of the children on their rows."""
+        """Return k(A, B) and its pullback, from Gram matrices and pullbacks of the children."""
         raise NotImplementedError(
             f"{type(self).__name__} does not say how it changes with its children: define "
             "gram_of_parts, or give every scale."
@@ -113,7 +113,7 @@ class Kernel(ABC):
     def expectation_of_parts(
         self, part: PartExpectation, inputs: GaussianInput
     ) -> Expectation | None:
-        """Return E k(x_i, x') from ``part(child)`` of the children; None where it needs more."""
+        """Return E k(x_i, x') from ``part(child)`` of each child; None if these do not suffice."""
         return None
 
     # --- columns and scales
@@ -143,7 +143,7 @@ class Kernel(ABC):
 
 @dataclass(frozen=True)
 class Wrapper(Kernel):
-    """A kernel made of one other, whose nature it shares.
+    """A kernel made of one other: as stationary, as safe for threads and as fitted as that one.
 
     A subclass is a dataclass that defines ``block``, ``diag`` unless k(x, x) = 1, and
     ``gram_of_parts`` if scales of the inner kernel are to be learnt; ``stationary``, if it is not
@@ -164,17 +164,17 @@ class Wrapper(Kernel):
 
     @property
     def thread_safe(self) -> bool:  # type: ignore[override]
-        """Whether the inner kernel is."""
+        """Whether several threads may fill blocks of the inner kernel."""
         return self.kernel.thread_safe
 
     @property
     def stationary(self) -> bool:  # type: ignore[override]
-        """Whether the inner kernel is."""
+        """Whether the inner kernel depends on x - x' alone."""
         return self.kernel.stationary
 
     @property
     def fitted(self) -> bool:
-        """Whether the inner kernel is."""
+        """Whether every scale of the inner kernel is set."""
         return self.kernel.fitted
 
 
@@ -239,11 +239,11 @@ class OnColumns(Wrapper):
         return self.kernel.diag(self.inner_rows(A))
 
     def gram_of_parts(self, parts: Parts, A: NDArray, B: NDArray) -> Differentiable:
-        """Return those of the inner kernel."""
+        """Return the Gram matrix and the pullback of the inner kernel."""
         return parts[0]
 
     def expectation_of_parts(self, part: PartExpectation, inputs: GaussianInput) -> Expectation:
-        """Return that of the inner kernel: an integral over the chosen columns alone."""
+        """Return E k of the inner kernel: an integral over the chosen columns alone."""
         return part(self.kernel)
 
 
@@ -289,17 +289,17 @@ class _Composite(Kernel):
 
     @property
     def thread_safe(self) -> bool:  # type: ignore[override]
-        """Whether every part is."""
+        """Whether several threads may fill blocks of every part."""
         return all(k.thread_safe for k in self.kernels)
 
     @property
     def stationary(self) -> bool:  # type: ignore[override]
-        """Whether every part is."""
+        """Whether every part depends on x - x' alone."""
         return all(k.stationary for k in self.kernels)
 
     @property
     def fitted(self) -> bool:
-        """Whether every part is."""
+        """Whether every scale of every part is set."""
         return all(k.fitted for k in self.kernels)
 
 
@@ -328,7 +328,7 @@ class Product(_Composite):
         return np.prod([k.diag(A) for k in self.kernels], axis=0)
 
     def gram_of_parts(self, parts: Parts, A: NDArray, B: NDArray) -> Differentiable:
-        """Return the product of the factors; each moves it by the product of the others."""
+        """Return the product of the factors; the slope by one is the product of the others."""
 
         def pullback(W: Array) -> list[float]:
             found: list[float] = []
@@ -342,7 +342,7 @@ class Product(_Composite):
     def expectation_of_parts(
         self, part: PartExpectation, inputs: GaussianInput
     ) -> Expectation | None:
-        """Return the product of those of the factors, where their columns are independent."""
+        """Return the product of E k of the factors, where their columns are independent."""
         everything = range(inputs.mean.shape[1])
         if not inputs.independent([factor.inner_columns(everything) for factor in self.kernels]):
             return None
@@ -376,5 +376,5 @@ class Sum(_Composite):
         return values, lambda W: [slope for _, pull in parts for slope in pull(W)]
 
     def expectation_of_parts(self, part: PartExpectation, inputs: GaussianInput) -> Expectation:
-        """Return the sum of those of the terms, and of their errors."""
+        """Return the sum of E k of the terms, and the sum of their errors."""
         return reduce(Expectation.plus, [part(kernel) for kernel in self.kernels])

@@ -75,7 +75,7 @@ class Laplace(NoiseKernel):
         return rng.laplace(size=(n, d))
 
     def log_slope(self, A: Array, B: Array) -> Array:
-        """Return the scaled distance: the sum of those of the columns."""
+        """Return the scaled distance: the sum of the distances in each column."""
         scales = self.scales(A.shape[1])
         return np.asarray(cdist(A / scales, B / scales, "cityblock"))
 

@@ -89,7 +89,7 @@ class DensityKernel(Wrapper):
         return growth
 
     def gram_of_parts(self, parts: Parts, A: NDArray, B: NDArray) -> Differentiable:
-        """Return those of the kernel over its integral, which grows with every scale."""
+        """Return Gram matrix and pullback over the integral, which grows with every scale."""
         ((inner, pull),) = parts
         integral = self.integral
         values = inner / integral
@@ -101,7 +101,7 @@ class DensityKernel(Wrapper):
         return values, pullback
 
     def expectation_of_parts(self, part: PartExpectation, inputs: GaussianInput) -> Expectation:
-        """Return that of the kernel that was normalised, over its integral."""
+        """Return E k of the kernel before normalisation, over its integral."""
         return part(self.kernel).scaled(1.0 / self.integral)
 
     def cdf(self, centres: Array, points: Array) -> Array:

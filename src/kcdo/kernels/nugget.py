@@ -63,7 +63,7 @@ class Nugget(Wrapper):
         return (1.0 - self.share) * self.kernel.diag(A) + self.share
 
     def gram_of_parts(self, parts: Parts, A: NDArray, B: NDArray) -> Differentiable:
-        """Return (1 - share) times those of the inner kernel, with the nugget added."""
+        """Return (1 - share) times the Gram matrix of the inner kernel, plus the nugget."""
         ((inner, pull),) = parts
         rest = 1.0 - self.share
         values = rest * inner

@@ -54,7 +54,7 @@ class Mapped(Wrapper):
         return self.kernel.diag(self.inner_rows(A))
 
     def gram_of_parts(self, parts: Parts, A: NDArray, B: NDArray) -> Differentiable:
-        """Return those of the inner kernel."""
+        """Return the Gram matrix and the pullback of the inner kernel."""
         return parts[0]
 
 
@@ -146,7 +146,7 @@ def _tail(values: Array) -> tuple[float, float] | None:
 
 
 def warped_columns(kernel: Kernel, columns: Sequence[int]) -> Iterator[int]:
-    """Yield those of the columns that a kernel, or a kernel inside it, warps."""
+    """Yield the columns, of those given, that a kernel or a kernel inside it warps."""
     for part, inside in walk(kernel, columns):
         if isinstance(part, Warped):
             yield from (inside[column] for column in part.columns)

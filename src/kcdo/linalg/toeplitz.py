@@ -9,6 +9,7 @@ from scipy import fft
 from kcdo.arrays import Array
 
 _BLOCK_ELEMENTS = 1 << 23
+_LEAST_FILLED = 0.25  # of the sites of a grid, so that the FFT wins
 
 
 class GridToeplitz:
@@ -65,12 +66,10 @@ class GridToeplitz:
         return out.reshape(k, -1)[:, self._index].T
 
 
-def grid_places(
-    X: Array, *, least_filled: float = 0.25
-) -> tuple[Array, NDArray[np.integer]] | None:
+def grid_places(X: Array) -> tuple[Array, NDArray[np.integer]] | None:
     """Return spacing and grid positions of points on a regular grid, or None if they are not.
 
-    A grid counts when at least a quarter of its sites are taken, so that the FFT wins.
+    A grid counts when at least a quarter of its sites are taken.
     """
     spacings = np.empty(X.shape[1])
     places = np.empty(X.shape, dtype=int)
@@ -87,4 +86,4 @@ def grid_places(
         if np.abs(position - places[:, i]).max() > 1e-6:
             return None
     sites = np.prod(places.max(axis=0) + 1.0)
-    return (spacings, places) if len(X) >= least_filled * sites else None
+    return (spacings, places) if len(X) >= _LEAST_FILLED * sites else None

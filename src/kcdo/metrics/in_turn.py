@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kcdo.frames import take_rows
+from kcdo.rows import dealt
 
 FEWEST_ROWS = 20
 MOST_ROWS = 20_000  # more take too long to fit again
@@ -32,10 +33,9 @@ def held_out_in_turn(
 
 def _parts(n: int, most: int) -> list[tuple[NDArray[np.integer], NDArray[np.integer]]]:
     """Return the rows that are held out together, and those of them that are asked about."""
-    order = np.random.default_rng(0).permutation(n)
     if n > _FEW:
+        (order,) = dealt(n, 1, seed=0)
         rows = np.sort(order[: min(most, n // _FOLDS)])
         return [(rows, rows)]
-    folds = [order[start::_FOLDS] for start in range(_FOLDS)]
     share = max(1, most // _FOLDS)
-    return [(np.sort(fold), np.sort(fold[:share])) for fold in folds]
+    return [(np.sort(fold), np.sort(fold[:share])) for fold in dealt(n, _FOLDS, seed=0)]

@@ -236,7 +236,7 @@ def _number_kind_matches(array: np.ndarray[Any, Any], args: tuple[Any, ...]) -> 
 
 
 def _arrays_in(value: Any) -> Iterator[np.ndarray[Any, Any]]:
-    """Yield the arrays of numbers in a field; those of objects in it are their own affair."""
+    """Yield the arrays of numbers in a field, but not those inside registered objects."""
     if isinstance(value, np.ndarray) and value.dtype != object:
         yield value
     elif isinstance(value, tuple | list):

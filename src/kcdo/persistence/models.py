@@ -191,7 +191,7 @@ def register_model(
 
 
 def description(saved: Any) -> dict[str, Any]:
-    """Return what a reader may want to know without loading the model, which needs none of it."""
+    """Return what a reader of the file may want to know without loading the model."""
     model = saved._described()
     report = getattr(model, "report_", None)
     names = getattr(model, "feature_names_in_", None)

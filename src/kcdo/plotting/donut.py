@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.errors import MissingExtraError
 
 try:
@@ -20,18 +21,17 @@ except ImportError as error:
 
 __all__ = ["donut_figure"]
 
-FloatArray = NDArray[np.floating[Any]]
 
 _DENSITY_COLOURS = "BuPu"
 _SAMPLE_COLOURS = "viridis"
 
 
 def donut_figure(
-    X: FloatArray,
-    Y: FloatArray,
+    X: Array,
+    Y: Array,
     queries: Sequence[float],
-    truth: FloatArray,
-    estimate: FloatArray,
+    truth: Array,
+    estimate: Array,
     half_width: float = 2.0,
 ) -> Figure:
     """Draw the donut's sample beside its true and estimated densities of (y, z) given x.
@@ -73,8 +73,8 @@ def donut_figure(
 def _draw_row(
     panels: NDArray[Any],
     x: float,
-    truth: FloatArray,
-    estimate: FloatArray,
+    truth: Array,
+    estimate: Array,
     half_width: float,
 ) -> None:
     """Truth and estimate at one x, on the colour scale of the larger of the two."""
@@ -96,7 +96,7 @@ def _draw_row(
     panels[0].figure.colorbar(image, ax=list(panels), label=f"$p(y, z\\,|\\,x = {x:g})$")
 
 
-def _draw_sample(axes: Any, X: FloatArray, Y: FloatArray, queries: Sequence[float]) -> None:
+def _draw_sample(axes: Any, X: Array, Y: Array, queries: Sequence[float]) -> None:
     """The sample in 3-D, with the planes on which the densities are drawn."""
     axes.scatter(X[:, 0], Y[:, 0], Y[:, 1], c=X[:, 0], cmap=_SAMPLE_COLOURS, s=7, alpha=0.8, lw=0)
     limit = 1.3

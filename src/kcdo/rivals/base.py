@@ -98,20 +98,11 @@ class Rival:
         inner = self._conditional((X - self._x_centre) / self._x_scale)
         return Rescaled(inner, self._y_centre, self._y_scale, self._flat)
 
-    def for_rounded(self, gap: float) -> Self:
-        """The same fit for outputs rounded to gaps: widths chosen by held-out rows are anew."""
-        return self
-
     def _fit(self, X: Array, Y: Array) -> None:
         raise NotImplementedError
 
     def _conditional(self, X: Array) -> Any:
         raise NotImplementedError
-
-    def _dequantised(self, Y: Array) -> Array:
-        """Standardised outputs plus uniform noise of one gap: for methods without a scale."""
-        noise = np.random.default_rng(self.seed + 7919).uniform(-0.5, 0.5, Y.shape)
-        return Y + noise * self._gap
 
 
 class Rescaled:

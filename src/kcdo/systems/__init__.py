@@ -8,8 +8,9 @@ from kcdo.systems.groups import Groups, effective_size
 from kcdo.systems.kept import KeptRows
 from kcdo.systems.leave_one_out import left_out_share, one_minus_leverage, residuals
 from kcdo.systems.nearest import NEIGHBOURS, NearestRows, NearestSystem, rows_used
-from kcdo.systems.nystrom import NystromSums, NystromSystem, WhitenedSums, whitened_basis
+from kcdo.systems.nystrom import NystromSystem, WhitenedSums, whitened_basis
 from kcdo.systems.options import Exact, Iterative, Nystrom, Solver
+from kcdo.systems.sums import NystromSums
 
 __all__ = [
     "NEIGHBOURS",

@@ -143,11 +143,11 @@ class System(Centres, ABC):
 
     @abstractmethod
     def held_out(
-        self, B: Array, rows: RowNumbers | None = None, kept: Array | None = None
+        self, B: Array, rows: RowNumbers | None = None, one_minus_leverage: Array | None = None
     ) -> Array:
         """Return the leave-one-out predictions of targets B (N, k), of all rows or of some.
 
-        ``kept`` is their :meth:`one_minus_leverage`, where it is known already.
+        ``one_minus_leverage`` of these rows is computed unless it is given.
         """
 
     @abstractmethod

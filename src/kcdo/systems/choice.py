@@ -6,7 +6,6 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.kernels import Kernel
 from kcdo.memory import available_memory
-from kcdo.progress import SILENT, Progress
 from kcdo.systems.base import Factorable
 from kcdo.systems.exact import ExactRows
 from kcdo.systems.groups import Groups
@@ -36,7 +35,7 @@ def choose_solver(n_distinct: int, ridge: float | None = None) -> Solver:
 
 
 def may_repeat(X: NDArray, seed: int) -> bool:
-    """Whether it is worth looking for equal rows: always for few, from a subsample for many."""
+    """Whether to look for equal rows: always where rows are few, else if a subsample has some."""
     if len(X) <= _LARGEST_AUTOMATIC_EXACT or X.dtype == object:
         return True
     rows = np.random.default_rng(seed).choice(len(X), _LARGEST_AUTOMATIC_EXACT, replace=False)
@@ -51,11 +50,10 @@ def unfactored(
     *,
     seed: int = 0,
     n_jobs: int | None = None,
-    progress: Progress = SILENT,
 ) -> Factorable:
     """Return the rows as the solver takes them: all distinct inputs, or sums over centres."""
     if not isinstance(solver, Nystrom):
-        return ExactRows(kernel, Groups.of(X, weights), solver, n_jobs, progress)
+        return ExactRows(kernel, Groups.of(X, weights), solver, n_jobs)
     rng = np.random.default_rng(seed)
     m = solver.n_centres(len(X))
     some = X[rng.permutation(len(X))[: _ROWS_PER_CENTRE * m]]

@@ -169,15 +169,16 @@ class ExactSystem(System):
         return grouped[:, self.groups.member_of] * self.groups.share
 
     def held_out(
-        self, B: Array, rows: RowNumbers | None = None, kept: Array | None = None
+        self, B: Array, rows: RowNumbers | None = None, one_minus_leverage: Array | None = None
     ) -> Array:
         """Return the leave-one-out predictions of B, (N, k) or of some rows, in closed form."""
-        kept = self.one_minus_leverage(rows) if kept is None else kept
+        if one_minus_leverage is None:
+            one_minus_leverage = self.one_minus_leverage(rows)
         means = self.groups.means(B)
         solved = self.factor.solve(means)
         residual = leave_one_out.residuals(self.groups, self.ridge, B, means, solved, rows)
         own = B if rows is None else B[rows]
-        return own - residual / kept[:, None]
+        return own - residual / one_minus_leverage[:, None]
 
     def one_minus_leverage(self, rows: RowNumbers | None = None) -> Array:
         """Return 1 - leverage of each row, or of some: residual over held-out residual."""
@@ -196,11 +197,11 @@ class ExactSystem(System):
         units[group, np.arange(len(group))] = 1.0
         inverse = self.factor.solve(units)[:, member]  # columns of A⁻¹, (n, len(rows))
         own, each = g.member_of[rows], np.arange(len(rows))
-        kept = leave_one_out.one_minus_leverage(g, self.ridge, inverse[own, each], rows)
-        grouped = -inverse.T * (self.ridge[own] / kept)[:, None]
-        grouped[each, own] += 1.0 / kept
+        remaining = leave_one_out.one_minus_leverage(g, self.ridge, inverse[own, each], rows)
+        grouped = -inverse.T * (self.ridge[own] / remaining)[:, None]
+        grouped[each, own] += 1.0 / remaining
         weights = grouped[:, g.member_of] * g.share
-        weights[each, rows] += 1.0 - 1.0 / kept
+        weights[each, rows] += 1.0 - 1.0 / remaining
         return weights
 
     def applies_weights(self, n_nodes: int, *, product_grid: bool) -> bool:

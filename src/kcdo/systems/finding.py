@@ -42,7 +42,7 @@ class Finder:
     def nearest_others(
         self, rows: NDArray[np.integer], count: int, n_jobs: int | None = None
     ) -> NDArray:
-        """Return the points nearest to some of them, but for each itself; the last are kept."""
+        """Return the points nearest to some of the points, each without itself; keeps the last."""
         asked = self._asked
         if asked is None or asked[0] != rows.tobytes() or asked[1] != count:
             more = min(count + 1, len(self._points))
@@ -56,7 +56,7 @@ class Finder:
     def nearest_distinct(
         self, rows: NDArray[np.integer], count: int, n_jobs: int | None = None
     ) -> NDArray:
-        """Return the points nearest to some of them that do not coincide with them.
+        """Return the points nearest to some of the points, without those that coincide with them.
 
         Where nearly all points coincide the last are those that do.
         """

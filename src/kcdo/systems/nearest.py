@@ -106,7 +106,7 @@ class NearestRows:
         return self._finder.nearest(coordinates, self.count, self.n_jobs)
 
     def near_others(self, rows: RowNumbers) -> NDArray[np.integer]:
-        """Return the places of the rows nearest to some of them, but for each itself."""
+        """Return the places of the rows nearest to some of the rows, each without itself."""
         return self._finder.nearest_others(rows, self.count, self.n_jobs)
 
     @cached_property
@@ -208,9 +208,9 @@ class NearestSystem(System):
         return self._left_out(rows)[0]
 
     def held_out(
-        self, B: Array, rows: RowNumbers | None = None, kept: Array | None = None
+        self, B: Array, rows: RowNumbers | None = None, one_minus_leverage: Array | None = None
     ) -> Array:
-        """Return the predictions of rows from those nearest to them, without themselves."""
+        """Return predictions of rows from the rows nearest to each, without that row itself."""
         return self.held_out_weights(np.arange(len(B)) if rows is None else rows) @ B
 
     def one_minus_leverage(self, rows: RowNumbers | None = None) -> Array:

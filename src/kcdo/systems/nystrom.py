@@ -1,10 +1,8 @@
 """The input side for large N: a ridge system on m centres, from two sums over the data.
 
-    G = Σ_n ω_n k(c, x_n) k(x_n, c)  (m, m),   H = Σ_n ω_n k(c, x_n) b_n  (m, T)
-
-are all that is needed of the data: they stream, merge, and may come from several machines. The
-solution is [G + (Σω) α K_cc]⁺ H, in the whitened basis of K_cc with its small eigenvalues cut:
-without the cut the answer depends on the order of the chunks.
+The sums G and H of :mod:`kcdo.systems.sums` are all that is needed of the data. The solution is
+[G + (Σω) α K_cc]⁺ H, in the whitened basis of K_cc with its small eigenvalues cut: without the cut
+the answer depends on the order of the chunks.
 """
 
 from collections.abc import Iterator
@@ -15,136 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.linalg.blas import dsyrk
 
 from kcdo.arrays import Array
-from kcdo.consistency import need, shape
-from kcdo.errors import InvalidInputError
 from kcdo.kernels import Kernel, cross_gram, gram
 from kcdo.linalg import CholeskyFactor, NotPositiveDefiniteError, mirrored
-from kcdo.memory import require_memory
 from kcdo.systems.base import Centres, Condensed, Embed, RowNumbers, SolverFacts, System
-from kcdo.systems.groups import are_counts
+from kcdo.systems.sums import NystromSums
 
 EIGENVALUE_CUT = 1e-8
 _ROWS_AT_A_TIME = 8192
-_LEAST_KEPT = 1e-12  # a row that is the only one of its kind has leverage 1
+_LEAST_REMAINING = 1e-12  # of 1 - leverage: a row that is the only one of its kind has leverage 1
 _MOST_JITTERS = 8
-
-
-@dataclass
-class NystromSums:
-    """What a Nyström fit keeps of the data; add chunks of rows, merge workers.
-
-    Targets b may be a dense (rows, T) array or a SciPy sparse matrix of that shape.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> section, targets = rng.random((6, 2)), rng.random((6, 3))
-    >>> whole = NystromSums.empty(2, 3)
-    >>> whole.add(section, targets, np.ones(6))
-    >>> first, second = NystromSums.empty(2, 3), NystromSums.empty(2, 3)
-    >>> first.add(section[:4], targets[:4], np.ones(4))
-    >>> second.add(section[4:], targets[4:], np.ones(2))
-    >>> np.allclose(first.merged(second).targets, whole.targets)
-    True
-    """
-
-    cross: Array  # G, lower triangle of a Fortran array
-    targets: Array  # Hᵀ, (T, m)
-    ones: Array  # Σ ω k(c, x), (m,)
-    target_totals: Array  # Σ ω b, (T,)
-    weight: float = 0.0
-    squared_weight: float = 0.0
-    n_rows: int = 0
-    counts: bool = True  # whether every weight was a whole number
-
-    def __post_init__(self) -> None:
-        shape(self.targets, None, None)
-        n_targets, m = self.targets.shape
-        shape(self.cross, m, m)
-        shape(self.ones, m)
-        shape(self.target_totals, n_targets)
-        need(min(self.weight, self.squared_weight, self.n_rows) >= 0, "negative sums")
-        need(np.isfinite(self.weight + self.squared_weight), "sums without an end")
-
-    @classmethod
-    def empty(cls, m: int, n_targets: int) -> "NystromSums":
-        """Return sums over no rows."""
-        cross = np.zeros((m, m), order="F")
-        return cls(cross, np.zeros((n_targets, m)), np.zeros(m), np.zeros(n_targets))
-
-    def add(self, section: Array, targets: Any, weights: Array) -> None:
-        """Add rows: their sections k(x_n, c) (b, m), targets (b, T) and weights (b,).
-
-        The section is overwritten: it is scaled by the weights in place.
-        """
-        unit = bool(np.all(weights == 1.0))
-        if not unit:
-            section *= np.sqrt(weights)[:, None]
-        # the transpose of a C-ordered section is a Fortran array: no copy, half the work of gemm
-        self.cross = dsyrk(1.0, section.T, beta=1.0, c=self.cross, lower=1, overwrite_c=1)
-        if not unit:
-            section *= np.sqrt(weights)[:, None]
-        self.targets += targets.T @ section
-        self.ones += section.sum(axis=0)
-        self.target_totals += np.asarray(targets.T @ weights).ravel()
-        self.weight += float(weights.sum())
-        self.squared_weight += float(weights @ weights)
-        self.n_rows += int(np.count_nonzero(weights))
-        self.counts = self.counts and are_counts(weights)
-
-    def merged(self, other: "NystromSums") -> "NystromSums":
-        """Return the sums over the rows of both."""
-        if self.targets.shape != other.targets.shape:
-            raise InvalidInputError(
-                f"cannot merge sums of {self.targets.shape} with {other.targets.shape}: the "
-                "workers must use the same centres and output grid."
-            )
-        return NystromSums(
-            self.cross + other.cross,
-            self.targets + other.targets,
-            self.ones + other.ones,
-            self.target_totals + other.target_totals,
-            self.weight + other.weight,
-            self.squared_weight + other.squared_weight,
-            self.n_rows + other.n_rows,
-            self.counts and other.counts,
-        )
-
-    def to_state(self) -> dict[str, Any]:
-        """Return what a file keeps: all but targets that no row has met, which may be most."""
-        met = (self.targets != 0.0).any(axis=1) | (self.target_totals != 0.0)
-        rows = np.flatnonzero(met)
-        return vars(self) | {
-            "rows": rows,
-            "n_targets": len(met),
-            "targets": self.targets[rows],
-            "target_totals": self.target_totals[rows],
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> "NystromSums":
-        """Return the sums of a file, with arrays of their own: rows are added in place."""
-        state = dict(state)
-        rows, n_targets = state.pop("rows"), state.pop("n_targets")
-        met, totals = state["targets"], state["target_totals"]
-        shape(rows, None)
-        shape(met, len(rows), None)
-        shape(totals, len(rows))
-        inside = np.all((rows >= 0) & (rows < n_targets)) and np.all(rows[1:] > rows[:-1])
-        need(inside, "rows of sums")
-        m = met.shape[1]
-        require_memory(8.0 * n_targets * (m + 1), "the sums of this model", "load it elsewhere.")
-        state |= {"targets": np.zeros((n_targets, m)), "target_totals": np.zeros(n_targets)}
-        state["targets"][rows], state["target_totals"][rows] = met, totals
-        return cls(**state | {name: state[name].copy(order="K") for name in ("cross", "ones")})
-
-    @property
-    def n_effective(self) -> float:
-        """Σω for counts, (Σω)²/Σω² for other weights."""
-        return self.weight if self.counts else self.weight**2 / self.squared_weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,19 +168,22 @@ class NystromSystem(System):
 
     def one_minus_leverage(self, rows: RowNumbers | None = None) -> Array:
         """Return 1 - leverage of each row, or of some."""
-        return self._all_kept.copy() if rows is None else self._kept(rows)
+        return (
+            self._all_one_minus_leverage.copy() if rows is None else self._one_minus_leverage(rows)
+        )
 
     def held_out(
-        self, B: Array, rows: RowNumbers | None = None, kept: Array | None = None
+        self, B: Array, rows: RowNumbers | None = None, one_minus_leverage: Array | None = None
     ) -> Array:
         """Return the leave-one-out predictions of B, (N, k) or of some rows."""
-        kept = self.one_minus_leverage(rows) if kept is None else kept
+        if one_minus_leverage is None:
+            one_minus_leverage = self.one_minus_leverage(rows)
         rows = np.arange(len(self._rows)) if rows is None else rows
         coefficients = self.coefficients(B)
         fitted = np.empty((len(rows), B.shape[1]))
         for part in _parts(len(rows)):
             fitted[part] = self._section_of(rows[part]) @ coefficients
-        return B[rows] - (B[rows] - fitted) / kept[:, None]
+        return B[rows] - (B[rows] - fitted) / one_minus_leverage[:, None]
 
     def held_out_at(self, X: NDArray, weights: Array, B: Array, condensed: Array) -> Array:
         """Return the leave-one-out predictions of rows that are among those behind the sums.
@@ -330,9 +212,9 @@ class NystromSystem(System):
         each, leaving = np.arange(len(rows)), self._leaving[rows]
         # ω_i k_iᵀ A⁻¹ k_i is what a row weighs in its own prediction
         leverage = out[each, rows] * leaving / self._rows.weights[rows]
-        kept = np.maximum(1.0 - leverage, _LEAST_KEPT)
-        out /= kept[:, None]
-        out[each, rows] += 1.0 - 1.0 / kept
+        remaining = np.maximum(1.0 - leverage, _LEAST_REMAINING)
+        out /= remaining[:, None]
+        out[each, rows] += 1.0 - 1.0 / remaining
         return out
 
     def describe(self) -> SolverFacts:
@@ -363,14 +245,14 @@ class NystromSystem(System):
         return np.ones_like(weights) if self.sums.counts else weights
 
     @cached_property
-    def _all_kept(self) -> Array:
-        return self._kept(np.arange(len(self._rows)))
+    def _all_one_minus_leverage(self) -> Array:
+        return self._one_minus_leverage(np.arange(len(self._rows)))
 
-    def _kept(self, rows: RowNumbers) -> Array:
+    def _one_minus_leverage(self, rows: RowNumbers) -> Array:
         out = np.empty(len(rows))
         for part in _parts(len(rows)):
             out[part] = self._squared_norms(self._section_of(rows[part]))
-        return np.maximum(1.0 - self._leaving[rows] * out, _LEAST_KEPT)
+        return np.maximum(1.0 - self._leaving[rows] * out, _LEAST_REMAINING)
 
     def _squared_norms(self, section: Array) -> Array:
         """Return kᵀ A⁻¹ k for sections k, (b, m) -> (b,), by one product with a half of A⁻¹."""
@@ -389,8 +271,8 @@ class NystromSystem(System):
 def whitened_basis(kernel: Kernel, centres: NDArray, n_jobs: int | None = None) -> Array:
     """Return W (m, r) with Wᵀ K_cc W = I, from the eigenvalues of K_cc above the cut."""
     values, vectors = eigh(gram(kernel, centres, n_jobs=n_jobs))
-    kept = values > EIGENVALUE_CUT * values[-1]
-    return vectors[:, kept] / np.sqrt(values[kept])
+    above = values > EIGENVALUE_CUT * values[-1]
+    return vectors[:, above] / np.sqrt(values[above])
 
 
 def _parts(n: int, step: int | None = None) -> Iterator[slice]:

@@ -122,7 +122,7 @@ class MonotoneSpline:
         return self._a + self._b - 2.0
 
     def _way_back(self, y: Array, i: Pieces) -> Array:
-        """Return ξ for y: the root of u ξ² + v ξ = θ, of the two forms of it that cancel less."""
+        """Return ξ for y: the root of u ξ² + v ξ = θ, by the formula in which less cancels."""
         theta = _share(y, self.y, i)
         a, excess = self._a[i], self._excess[i]
         v = a - theta * excess

@@ -1,0 +1,76 @@
+"""A fit to a table, calibrated and tested on rows that are kept back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from kcdo.commands.console import Console, counted
+from kcdo.commands.fitting import fitted, known_rows
+from kcdo.commands.holdout import Holdout, Parts
+from kcdo.commands.models import Model
+from kcdo.commands.naming import Wanted
+from kcdo.commands.options import FitOptions
+from kcdo.commands.scores import scores, scores_in_turn
+from kcdo.conformal import conformalize
+from kcdo.errors import InvalidInputError
+
+
+def fit_table(
+    frame: pd.DataFrame,
+    wanted: Wanted,
+    options: FitOptions,
+    files: tuple[str, ...],
+    holdout: Holdout | None,
+    calibration: Holdout | None,
+    console: Console,
+) -> Model:
+    """Fit to the rows that are not kept back; the model remembers how it does on the others."""
+    parts = Parts.of(frame, holdout, calibration)
+    model = fitted(frame[parts.fitted], wanted, options)  # the library names its stages
+    kept = (int(parts.test.sum()), holdout.words if holdout else "")
+    n_calibration = int(parts.calibration.sum())
+    model.remember(frame[parts.fitted], files, kept, n_calibration, options.seed)
+    if calibration is not None:
+        model = _calibrated(model, frame[parts.calibration], console)
+    if holdout is not None:
+        model.remember_test(_tested(model, frame[parts.test], console))
+    else:
+        model.remember_test(_held_out(model, frame[parts.fitted], wanted.weights, console))
+    return model
+
+
+def _calibrated(model: Model, frame: pd.DataFrame, console: Console) -> Model:
+    """Return the model with intervals that hold as many outputs as they promise."""
+    known = _known(model, frame, "calibration", console)
+    with console.progress("Calibrating", None):
+        X, Y = model.inputs(known), model.outputs(known)
+        return Model.of(conformalize(model.estimator, X, Y))
+
+
+def _tested(model: Model, frame: pd.DataFrame, console: Console) -> dict[str, Any]:
+    """Return the scores of rows that were kept back."""
+    known = _known(model, frame, "test", console)
+    with console.progress("Testing", len(known)) as show:
+        return scores(model, model.inputs(known), model.outputs(known), show)
+
+
+def _held_out(
+    model: Model, frame: pd.DataFrame, weights: str | None, console: Console
+) -> dict[str, Any]:
+    """Return the scores of rows that were fitted, by fits without them."""
+    with console.progress("Held-out scores", None):
+        own = frame[weights].to_numpy() if weights else None
+        return scores_in_turn(model, model.inputs(frame), model.outputs(frame), own)
+
+
+def _known(model: Model, frame: pd.DataFrame, what: str, console: Console) -> pd.DataFrame:
+    """Return the rows whose categories the model has seen; say how many others there are."""
+    known = known_rows(model, frame)
+    if len(known) < len(frame):
+        new = counted(len(frame) - len(known), "row")
+        console.note(f"Left out of the {what}: {new} with a category that no fitted row has.")
+    if known.empty:
+        raise InvalidInputError("every row kept back has a category that no fitted row has.")
+    return known
