@@ -226,7 +226,11 @@ class _Server:
 
     async def _object(self, request: Request, kinds: tuple[str, ...]) -> dict[str, Any]:
         if _kind(request) not in (_JSON, ""):
-            raise RequestError(415, f"the body must be one of {', '.join(kinds)}.")
+            raise RequestError(
+                415,
+                f"the header Content-Type calls the body {_kind(request)}: send it as "
+                f"{' or '.join(kinds)}.",
+            )
         body = await self._body(request)
         try:
             return as_object(json.loads(body, parse_constant=_no_number))
