@@ -323,7 +323,12 @@ def test_labels_of_what_is_held():
     X = np.zeros((2, 7))
     assert held_label(X, {}) == ""
     assert held_label(X, {1: 0.25, 2: 3.0}) == "at x1 = 0.25, x2 = 3"
-    assert held_label(X, dict.fromkeys(range(6), 0.0)) == "6 other inputs held"
+    held = dict.fromkeys(range(6), 0.0)
+    assert held_label(X, held) == "6 other inputs held"
+    assert held_label(X, held, {2: 0.0}) == "at x2 = 0; 5 other inputs held"
+    lines = held_label(X, dict.fromkeys(range(4), -1.234e-200)).splitlines()
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 56
 
 
 def test_labels_of_rows_name_what_differs():
