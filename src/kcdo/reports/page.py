@@ -30,7 +30,7 @@ from kcdo.reports.sections import (
     effects_section,
     parameter_section,
 )
-from kcdo.reports.shown import Shown
+from kcdo.reports.shown import IMPORTANCE_QUERIES, Shown
 
 _MOST_BYTES = 10_000_000
 _AT_ONCE = 500  # rows whose distributions fit into what is kept of them
@@ -115,14 +115,15 @@ class _Writer:
 
     def __init__(self, shown: Shown, held_out: bool | None, progress: Progress) -> None:
         self._shown, self._held_out, self._progress = shown, held_out, progress
-        with progress.stage("importances"):
-            self._importances, self._measured_on = shown.importances(held_out)
-            self._scales = input_scales(shown.model, shown.table())
-        self._order = [int(i) for i in np.argsort(-self._importances, kind="stable")]
         examples = shown.table(shown.some_rows(_EXAMPLES))
         self._axes = output_axes(shown.model.conditional(examples), shown.outputs)
         probes = shown.table(shown.some_rows(_PROBES))
-        self._budget = Budget.measured(shown.model, probes, [axis.edges for axis in self._axes])
+        self._budget = Budget.measured(shown.model, probes, self._axes)
+        with progress.stage("importances"):
+            queries = self._budget.queries("importances", 1, IMPORTANCE_QUERIES)
+            self._importances, self._measured_on = shown.importances(held_out, queries)
+            self._scales = input_scales(shown.model, shown.table())
+        self._order = [int(i) for i in np.argsort(-self._importances, kind="stable")]
 
     def page(self, template: Any, title: str | None, max_bytes: int) -> str:
         """Return the page as text."""

@@ -23,6 +23,8 @@ from kcdo.reports.text import number, split_unit, with_unit
 from kcdo.tables import table_like
 
 _MOST_REFITTED = 5000  # more rows take too long to fit again
+_FEWEST_SHUFFLED = 40
+IMPORTANCE_QUERIES = 1600  # what the usual number of rows takes
 
 
 @dataclass(frozen=True)
@@ -148,12 +150,19 @@ class Shown:
         """Which rows of the data as given are used, counted from 1."""
         return self.kept + 1
 
-    def importances(self, held_out: bool | None) -> tuple[Array, str]:
-        """Return how much each input matters, and the rows it was measured on."""
+    def importances(
+        self, held_out: bool | None, most_queries: int = IMPORTANCE_QUERIES
+    ) -> tuple[Array, str]:
+        """Return how much each input matters, and the rows it was measured on.
+
+        A model that may be asked little shows it on fewer rows.
+        """
         stored = getattr(self.model.report_, "importances", None)  # of selection="auto"
         if stored:
             return np.array(list(stored.values())), "training rows"
-        found = shuffled_importances(self.model.conditional, self.table())
+        few = max(_FEWEST_SHUFFLED, most_queries // len(self.inputs))
+        n_rows = few if most_queries < IMPORTANCE_QUERIES else None
+        found = shuffled_importances(self.model.conditional, self.table(), n_rows)
         kind, _ = _which_rows(self.n_given, self.n_fitted, held_out)
         return found, f"{kind} rows"
 
