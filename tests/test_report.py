@@ -299,6 +299,9 @@ def test_it_says_which_rows_the_accuracy_is_of(tmp_path, held_out, n, words):
 def test_what_a_fit_found_is_told_where_rows_are_too_many(tmp_path, monkeypatch):
     monkeypatch.setattr(shown, "_MOST_REFITTED", 100)
     model, X, Y = small_model()
+    made = Page(model.report(tmp_path / "r.html", X, Y[:, 0]))
+    assert "Held-out rows. Measured on 120 rows" in made.text  # a quick fit is done again
+    model.report_ = replace(model.report_, seconds=60.0)
     model.training_ = TrainingTable.of(["data.csv"], X)
     test = {"rows": 30, "log_score": -1.25, "crps": {"speed [km/h]": 2.5}}
     for found, words in (

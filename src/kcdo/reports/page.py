@@ -71,8 +71,9 @@ def write_report(
     held_out : bool, optional
         Whether the model has not seen these rows; the report says so beside the accuracy. If not
         given, they may be those of the fit: each is predicted by a fit with the same parameters to
-        others of them. Of less than half as many as were fitted, or of more than 5,000, nothing is
-        claimed but what a test of ``kcdo fit`` has found.
+        others of them. Of less than half as many as were fitted, or of more than 5,000 (20,000
+        where the fit took less than ten seconds), nothing is claimed but what a test of
+        ``kcdo fit`` has found.
     title : str, optional
         Heading of the page.
     output_names : sequence of str, optional

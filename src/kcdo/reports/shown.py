@@ -11,7 +11,7 @@ from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.frames import target_names
 from kcdo.metrics.importance import shuffled_importances
-from kcdo.metrics.in_turn import FEWEST_ROWS
+from kcdo.metrics.in_turn import FEWEST_ROWS, MOST_ROWS
 from kcdo.reports.columns import (
     Column,
     FittedModel,
@@ -22,7 +22,8 @@ from kcdo.reports.columns import (
 from kcdo.reports.text import number, split_unit, with_unit
 from kcdo.tables import table_like
 
-_MOST_REFITTED = 5000  # more rows take too long to fit again
+_MOST_REFITTED = 5000  # more rows are fitted again if the fit itself was quick
+_QUICK_FIT = 10.0  # seconds
 _FEWEST_SHUFFLED = 40
 IMPORTANCE_QUERIES = 1600  # what the usual number of rows takes
 
@@ -98,7 +99,9 @@ class Shown:
     @property
     def can_hold_out(self) -> bool:
         """Whether fits to most of these rows, without the others, are like that of the model."""
-        enough = max(FEWEST_ROWS, self.n_fitted / 2) <= self.n_used <= _MOST_REFITTED
+        quick = self.model.report_.seconds <= _QUICK_FIT
+        most = max(MOST_ROWS if quick else 0, _MOST_REFITTED)
+        enough = max(FEWEST_ROWS, self.n_fitted / 2) <= self.n_used <= most
         return enough and hasattr(self.model, "refit")
 
     def known_outputs(self) -> Array:
