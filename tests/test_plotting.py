@@ -1,5 +1,6 @@
 """Figures: the artists carry the right numbers, names and styles; errors say what to do."""
 
+import itertools
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 import kcdo
 from kcdo.errors import InvalidInputError, MissingExtraError
 from kcdo.metrics.nearness import nearness
+from kcdo.plotting.comparison import plot_comparison
 from kcdo.plotting.queries import held_label, resting_values, row_labels, sweep
 from tests.gaussian_truth import GaussianTruth, made
 
@@ -701,3 +703,14 @@ def test_displays_are_found_without_matplotlib():
     code = "import sys, kcdo; kcdo.RidgelineDisplay; print('matplotlib' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "False\n"
+
+
+def test_numbers_below_a_comparison_do_not_run_into_one_another():
+    differences = np.array([0.0, -0.00076, 0.00023, -0.0014, -0.0012])
+    panels = {"score": (differences, np.full(5, 0.0003)), "CRPS": (differences, np.full(5, 3e-4))}
+    figure = plot_comparison([f"method {i}" for i in range(5)], panels, "a note")
+    figure.canvas.draw()
+    for ax in figure.axes:
+        boxes = [label.get_window_extent() for label in ax.get_xticklabels() if label.get_text()]
+        assert len(boxes) > 2
+        assert all(left.x1 + 2 < right.x0 for left, right in itertools.pairwise(boxes))
