@@ -291,6 +291,9 @@ def test_it_says_which_rows_the_accuracy_is_of(tmp_path, held_out, n, words):
     cards = re.findall(r"<div><dt>.*?</dd></div>", made.source, flags=re.DOTALL)[:4]
     assert all(f'<p class="on">{n} {kind} rows</p>' in card for card in cards)
     assert f"(On {n} {kind} rows.)" in made.text  # beside the calibration
+    in_turn = held_out is None and n == 120
+    assert ("the model itself, which has seen it, predicts there" in made.text) is in_turn
+    assert ("A link shows what was predicted there" in made.text) is not in_turn
     own = "training" if (held_out, n) == (None, 120) else kind  # of the model's own predictions
     assert f"from 0 to 1; measured on {own} rows" in made.text
     assert "mean log density, per unit of y; higher is better" in made.text

@@ -35,6 +35,7 @@ class MeasuredRows:
     kind: Literal["held-out", "training", "given"]
     n: int
     text: str  # a sentence or two
+    in_turn: bool = False  # predicted by other fits than the model that the page explores
 
     @property
     def short(self) -> str:
@@ -120,7 +121,8 @@ class Shown:
     def measured(self, n: int, held_out: bool | None) -> MeasuredRows:
         """Say which rows numbers are measured on, of which n were drawn."""
         kind, text = _which_rows(self.n_given, self.n_fitted, held_out)
-        if held_out is None and self.can_hold_out:
+        in_turn = held_out is None and self.can_hold_out
+        if in_turn:
             kind = "held-out"
             text = (
                 f"Measured on {self.n_given:,} rows, each predicted by a fit with the same "
@@ -133,7 +135,7 @@ class Shown:
             text += f" {left_out:,} of them have missing or infinite values and were left out."
         if n < self.n_used:
             text += f" The scores are of {n:,} rows drawn at random from them."
-        return MeasuredRows(kind, n, text)
+        return MeasuredRows(kind, n, text, in_turn)
 
     def _known_test(self) -> str:
         """Return a sentence about held-out rows of the fit itself, where ``kcdo fit`` had some."""
