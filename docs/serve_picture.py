@@ -18,7 +18,7 @@ def main():
     wanted = Wanted(["speed"], ["flow", "hour", "weather"], periods={"hour": 24.0})
     model = fitted(table, wanted, FitOptions("heuristic", None, 0, verbose=False))
     model.remember(table, ["traffic.csv"], (0, ""), 0, 0)
-    with served(model.saved) as client, tempfile.TemporaryDirectory() as profile:
+    with served(model.saved, "traffic.kcdo") as client, tempfile.TemporaryDirectory() as profile:
         browser = Browser(find_browser(), profile)
         browser.open(client.url, width=1100, height=700)
         for name, value in (("#slider-0", 1500), ("#input-1", 17), ("#keep", None), ("#sd-0", 300)):

@@ -49,11 +49,11 @@ class Client:
 
 
 @contextmanager
-def served(saved, **options):
+def served(saved, name="test.kcdo", **options):
     """Serve a fitted model in a thread; yield a client."""
     import uvicorn
 
-    app = application(Model.of(saved), "test.kcdo", **options)
+    app = application(Model.of(saved), name, **options)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import lzma
+import shlex
 import subprocess
 import zipfile
 
@@ -375,3 +376,28 @@ def test_a_pipe_is_copied_to_be_read_twice(tmp_path):
         assert same.paths == source.paths
     with pytest.raises(UsageError, match="one character"):
         Style.of("1", ".", None)
+
+
+@pytest.mark.parametrize("options", [[], ["--sep", "|", "--decimal", ","]])
+def test_the_next_command_works_as_it_is_printed(folder, tmp_path, capsys, monkeypatch, options):
+    table = pd.read_csv(folder / "data.csv", nrows=30)[["x", "y"]]
+    data = tmp_path / "my data.csv"
+    style = {"sep": "|", "decimal": ","} if options else {}
+    table.to_csv(data, index=False, **style)
+    monkeypatch.chdir(tmp_path)
+    command = ["fit", data, "--target", "y", "--selection", "heuristic", *options]
+    said = succeed_here(*command, "-o", tmp_path / "my model.kcdo", capsys=capsys)
+    program, *arguments = shlex.split(said.splitlines()[-1].removeprefix("Next: "))
+    assert program == "kcdo"
+    succeed_here(*arguments, capsys=capsys)
+    assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 31
+
+
+def test_a_packed_file_tells_the_name_of_what_is_in_it(folder, tmp_path, capsys):
+    out = tmp_path / "out.csv.gz"
+    command = ["predict", folder / "model.kcdo", folder / "data.csv", "--quiet", "-o", out]
+    succeed_here(*command, capsys=capsys)
+    first = out.read_bytes()
+    assert first[10:].startswith(b"out.csv\0")  # where gzip keeps it
+    succeed_here(*command, capsys=capsys)
+    assert out.read_bytes() == first

@@ -1,6 +1,7 @@
 """``kcdo fit`` with rows kept back, bounds of targets, and rows unlike those of the fit."""
 
 import json
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 import kcdo
 from kcdo import metrics
 from kcdo.commands.columns import Place, moments
+from kcdo.commands.console import Console
 from kcdo.commands.holdout import Holdout
 from kcdo.commands.models import load_model
 from kcdo.errors import InvalidInputError
@@ -81,6 +83,20 @@ def test_without_a_test_the_rows_of_the_fit_are_held_out_in_turn(folder, tmp_pat
     )
     assert facts["test"]["crps"]["speed"] == pytest.approx(kept["test"]["crps"]["speed"], rel=0.3)
     assert facts["test"]["log_score"] == pytest.approx(kept["test"]["log_score"], abs=0.4)
+
+
+def test_the_time_left_of_held_out_scores_is_shown(folder, tmp_path, monkeypatch):
+    shown = []
+
+    @contextmanager
+    def progress(self, text, total):
+        yield lambda done: shown.append((text, done, total))
+
+    monkeypatch.setattr(Console, "progress", progress)
+    succeed_here(*fit(folder, "-o", tmp_path / "m.kcdo", "--quiet"))
+    assert [x for x in shown if x[0] == "Held-out scores"] == [
+        ("Held-out scores", i, 5) for i in range(1, 6)
+    ]
 
 
 def test_the_scores_are_those_of_the_rows_kept_back(folder, frame, tmp_path, capsys):

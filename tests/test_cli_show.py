@@ -77,8 +77,13 @@ def test_plot_writes_a_picture(folder, tmp_path, capsys):
         ("one", ["--at", "kind=b"], ["x", "y", "at kind = b", "data near the slice"]),
         ("one", ["--feature", "kind"], ["kind", "y", "a", "b", "median"]),
         ("one", ["--feature", "kind", "--at", "x=2"], ["kind", "at x = 2"]),
-        ("one", ["--at", "x=3,kind=a"], ["y", "density", "given x=3,kind=a"]),
-        ("two", ["--at", "x=3,kind=a"], ["y", "z", "given x=3,kind=a", "data near the slice"]),
+        (
+            "one",
+            ["--at", "x=3,kind=a"],
+            ["y", "density", "given kind = a, x = 3", "data near the slice"],
+        ),
+        ("one", ["--at", "x=3±0.5,kind=a"], ["y", "given kind = a, x = 3 ± 0.5"]),
+        ("two", ["--at", "x=3,kind=a"], ["y", "z", "given kind = a, x = 3", "data near the slice"]),
         ("two", ["--at", "x=3,kind=a", "--target", "z"], ["z", "density"]),
         ("two", ["--feature", "kind", "--at", "x=2", "--target", "z"], ["kind", "z", "at x = 2"]),
     ],
@@ -91,6 +96,38 @@ def test_plot_draws_slices(folder, tmp_path, capsys, model, options, names):
     words = re.findall(r"<text[^>]*>([^<]*)</text>", out.read_text())
     for name in names:
         assert name in words
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("one", ["--feature", "kind", "--at", "x=60"]),
+        ("one", ["--at", "x=60,kind=a"]),
+        ("two", ["--at", "x=60,kind=a"]),
+    ],
+)
+def test_plot_far_from_all_rows_says_so(folder, tmp_path, capsys, model, options):
+    out = tmp_path / "fig.svg"
+    command = ["plot", folder / f"{model}.kcdo", "--data", folder / "test.csv", "-o", out]
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        succeed_here(*command, *options)
+    assert re.search(r"^Note: x=60 is 54\.\d+ above the largest", capsys.readouterr().err)
+    assert "no data near the slice" in out.read_text()
+
+
+def test_a_long_query_is_broken_into_lines(tmp_path, capsys):
+    names = [f"a column with a long name, number {i}" for i in range(6)]
+    table = np.random.default_rng(0).normal(size=(40, 7))
+    data, model, out = (tmp_path / name for name in ("d.csv", "m.kcdo", "fig.svg"))
+    pd.DataFrame(table, columns=[*names, "y"]).to_csv(data, index=False)
+    fit = ["fit", data, "--target", "y", "--selection", "heuristic", "--quiet", "-o", model]
+    succeed_here(*fit, capsys=capsys)
+    at = ",".join(f"{name}=0" for name in names)
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        succeed_here("plot", model, "--data", data, "--at", at, "-o", out, capsys=capsys)
+    words = re.findall(r"<text[^>]*>([^<]*)</text>", out.read_text())
+    assert max(map(len, words)) <= 56
+    assert "number 5 = 0" in " ".join(words)
 
 
 def test_a_report_names_its_stages_without_a_terminal(folder, tmp_path, capsys, monkeypatch):

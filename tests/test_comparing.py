@@ -15,6 +15,7 @@ from kcdo.comparing import Difference, compare, folds_of
 from kcdo.errors import InvalidInputError
 from kcdo.rivals.base import Rescaled
 from kcdo.rivals.mixtures import Mixture
+from tests.browser import Browser, find_browser
 from tests.command_line import fail_here, succeed_here
 
 
@@ -193,6 +194,25 @@ def test_the_command_tells_table_verdict_and_writes_all_forms(data, tmp_path, ca
     assert set(table["method"]) == {"kcdo-heuristic", "gp"}
     assert table["log_score_behind"][0] == 0
     assert (table["crps"] > 0).all()
+
+
+@pytest.mark.skipif(find_browser() is None, reason="no Chromium or Chrome on this machine")
+@pytest.mark.parametrize("size", [{"width": 360, "mobile": True}, {"width": 1200}])
+def test_the_page_can_be_read_in_a_browser(rows, tmp_path, size):
+    x, y = rows
+    found = compare({"a": Normal(x, 0.5), "b": Normal(x, 1.0)}, y, folds_of(400, 2))
+    page = tmp_path / "c.html"
+    words = {"title": "y of data.csv", "how": "2 folds", "target": "y", "notes": []}
+    page.write_text(told.page(found, words), encoding="utf-8")
+    browser = Browser(find_browser(), tmp_path / "profile")
+    try:
+        browser.open(page, dark=True, **size)
+        assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+        shown = browser.run("document.querySelector('.picture svg').getBoundingClientRect().width")
+        assert shown >= 550  # else its letters are too small
+        assert browser.errors == []
+    finally:
+        browser.close()
 
 
 def test_rivals_see_categories_and_circles(data):

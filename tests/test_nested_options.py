@@ -93,7 +93,7 @@ def test_wrong_names_are_refused():
         ("kernel_x__scale", r"Product.* has no parameter 'scale'; it has \['kernels'\]"),
         ("kernel_x__kernels__2__scale", r"has no parameter '2'; it has \['0', '1'\]"),
         ("kernel_x__kernels__0__size", r"has no parameter 'size'; it has \['scale'\]"),
-        ("kernel_y__scale", "None has no parameter 'scale'"),
+        ("kernel_y__scale", r"kernel_y is None, .* such as kernel_y=kcdo\.Gaussian\(\)"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             estimator.set_params(**{name: 1.0})

@@ -1,5 +1,6 @@
 """Figures: the artists carry the right numbers, names and styles; errors say what to do."""
 
+import itertools
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 import kcdo
 from kcdo.errors import InvalidInputError, MissingExtraError
 from kcdo.metrics.nearness import nearness
+from kcdo.plotting.comparison import plot_comparison
 from kcdo.plotting.queries import held_label, resting_values, row_labels, sweep
 from tests.gaussian_truth import GaussianTruth, made
 
@@ -323,7 +325,12 @@ def test_labels_of_what_is_held():
     X = np.zeros((2, 7))
     assert held_label(X, {}) == ""
     assert held_label(X, {1: 0.25, 2: 3.0}) == "at x1 = 0.25, x2 = 3"
-    assert held_label(X, dict.fromkeys(range(6), 0.0)) == "6 other inputs held"
+    held = dict.fromkeys(range(6), 0.0)
+    assert held_label(X, held) == "6 other inputs held"
+    assert held_label(X, held, {2: 0.0}) == "at x2 = 0; 5 other inputs held"
+    lines = held_label(X, dict.fromkeys(range(4), -1.234e-200)).splitlines()
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 56
 
 
 def test_labels_of_rows_name_what_differs():
@@ -696,3 +703,14 @@ def test_displays_are_found_without_matplotlib():
     code = "import sys, kcdo; kcdo.RidgelineDisplay; print('matplotlib' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "False\n"
+
+
+def test_numbers_below_a_comparison_do_not_run_into_one_another():
+    differences = np.array([0.0, -0.00076, 0.00023, -0.0014, -0.0012])
+    panels = {"score": (differences, np.full(5, 0.0003)), "CRPS": (differences, np.full(5, 3e-4))}
+    figure = plot_comparison([f"method {i}" for i in range(5)], panels, "a note")
+    figure.canvas.draw()
+    for ax in figure.axes:
+        boxes = [label.get_window_extent() for label in ax.get_xticklabels() if label.get_text()]
+        assert len(boxes) > 2
+        assert all(left.x1 + 2 < right.x0 for left, right in itertools.pairwise(boxes))

@@ -291,6 +291,9 @@ def test_it_says_which_rows_the_accuracy_is_of(tmp_path, held_out, n, words):
     cards = re.findall(r"<div><dt>.*?</dd></div>", made.source, flags=re.DOTALL)[:4]
     assert all(f'<p class="on">{n} {kind} rows</p>' in card for card in cards)
     assert f"(On {n} {kind} rows.)" in made.text  # beside the calibration
+    in_turn = held_out is None and n == 120
+    assert ("the model itself, which has seen it, predicts there" in made.text) is in_turn
+    assert ("A link shows what was predicted there" in made.text) is not in_turn
     own = "training" if (held_out, n) == (None, 120) else kind  # of the model's own predictions
     assert f"from 0 to 1; measured on {own} rows" in made.text
     assert "mean log density, per unit of y; higher is better" in made.text
@@ -299,6 +302,9 @@ def test_it_says_which_rows_the_accuracy_is_of(tmp_path, held_out, n, words):
 def test_what_a_fit_found_is_told_where_rows_are_too_many(tmp_path, monkeypatch):
     monkeypatch.setattr(shown, "_MOST_REFITTED", 100)
     model, X, Y = small_model()
+    made = Page(model.report(tmp_path / "r.html", X, Y[:, 0]))
+    assert "Held-out rows. Measured on 120 rows" in made.text  # a quick fit is done again
+    model.report_ = replace(model.report_, seconds=60.0)
     model.training_ = TrainingTable.of(["data.csv"], X)
     test = {"rows": 30, "log_score": -1.25, "crps": {"speed [km/h]": 2.5}}
     for found, words in (

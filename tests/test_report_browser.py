@@ -1,5 +1,6 @@
 """The report in a real browser: it opens from disk, works by mouse and keyboard, and fits."""
 
+import itertools
 import re
 
 import numpy as np
@@ -204,3 +205,44 @@ def test_curves_are_redrawn_when_the_window_changes(browser, report):
     )
     browser.wait_for(f"document.querySelector('#curve').getAttribute('d') !== {wide!r}")
     assert browser.errors == []
+
+
+@pytest.fixture(scope="module")
+def week_report(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+    X = pd.DataFrame(
+        {"hour": rng.integers(0, 24, 300), "day": pd.Categorical(rng.choice(days, 300))}
+    )
+    y = np.sin(X["hour"] / 4) + 0.1 * rng.standard_normal(300)
+    kernel = kcdo.Periodic(24).on("hour") * kcdo.Categorical().on("day")
+    model = kcdo.ConditionalDensityOperator(kernel, selection="heuristic").fit(X, y)
+    return model.report(tmp_path_factory.mktemp("week") / "report.html", X, y.rename("y"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_names_of_categories_can_all_be_read(browser, week_report, size):
+    browser.open(week_report, **SIZES[size])
+    found = browser.run("""[...document.querySelectorAll('.effects svg')].map(svg => {
+      const edge = svg.getBoundingClientRect();
+      const low = [...svg.querySelectorAll('text.tick[text-anchor=middle]')];
+      return low.map(t => [t.textContent, t.getBoundingClientRect()])
+        .map(([text, box]) => [text, box.left - edge.left, box.right - edge.left, edge.width]);
+    })""")
+    days = next(ticks for ticks in found if any(tick[0].startswith("Su") for tick in ticks))
+    assert len(days) == 7
+    for ticks in found:
+        assert all(0 <= left < right <= width for _, left, right, width in ticks)
+        assert all(first[2] <= second[1] for first, second in itertools.pairwise(ticks))
+
+
+def test_the_picture_of_a_column_leaves_its_type_free(browser, week_report):
+    browser.open(week_report, **SIZES["phone"])
+    overlap = browser.run("""[...document.querySelectorAll('#data tbody tr')].some(row => {
+      const range = document.createRange();
+      range.selectNodeContents(row.querySelector('td[data-name=Type]'));
+      const spark = row.querySelector('svg.spark').getBoundingClientRect();
+      return [...range.getClientRects()].some(box => box.left < spark.right
+        && spark.left < box.right && box.top < spark.bottom && spark.top < box.bottom);
+    })""")
+    assert overlap is False

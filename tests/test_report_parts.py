@@ -17,6 +17,7 @@ from scipy.stats import norm
 import kcdo
 from kcdo.distributions import ConditionalDistribution
 from kcdo.progress import Progress
+from kcdo.reports import curves
 from kcdo.reports.accuracy import Accuracy, OutputAccuracy, measure_accuracy
 from kcdo.reports.budget import Budget
 from kcdo.reports.columns import Column
@@ -119,25 +120,62 @@ def test_the_default_size_is_below_ten_megabytes():
 
 
 def test_slow_models_are_asked_less():
-    parts = ("accuracy", "effects", "curves")
+    parts = ("importances", "accuracy", "effects", "curves")
     fast, slow, stuck = (Budget(dict.fromkeys(parts, s)) for s in (1e-6, 0.01, 10.0))
     assert fast.queries("curves", 250, 24_000) == 24_000
-    assert slow.queries("curves", 250, 24_000) == 1500  # at most 16 s
+    assert slow.queries("curves", 250, 24_000) == 1500  # at most 24 s
     assert stuck.queries("curves", 250, 24_000) == 250
-    assert 15 < sum(0.01 * slow.queries(what, 1, 1 << 20) for what in parts) <= 35
+    assert 15 < sum(0.01 * slow.queries(what, 1, 1 << 20) for what in parts) <= 47
 
 
 def test_how_fast_a_model_answers_is_measured():
     model, X, _ = small_model()
 
     class Slow:
+        report_ = model.report_
+
         def conditional(self, rows):
             time.sleep(0.02)
             return model.conditional(rows)
 
-    found = Budget.measured(Slow(), X[:10], [np.linspace(-2, 2, 9)])
-    assert set(found.seconds) == {"accuracy", "effects", "curves"}
+    found = Budget.measured(Slow(), X[:10], [Axis(-2.0, 2.0, 9)])
+    assert set(found.seconds) == {"importances", "accuracy", "effects", "curves"}
     assert all(0.002 <= seconds < 0.1 for seconds in found.seconds.values())
+
+
+def test_pictures_of_pairs_of_outputs_are_part_of_the_budget(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1))
+    Y = X + rng.normal(size=(60, 2))
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
+    slow = curves._Joint.add
+
+    def sleeping(self, dist):
+        time.sleep(0.3)
+        slow(self, dist)
+
+    monkeypatch.setattr(curves._Joint, "add", sleeping)
+    found = Budget.measured(model, X[:10], [Axis(-2.0, 2.0, 9)] * 2)
+    assert found.seconds["curves"] >= 0.03
+
+
+def test_a_slow_model_shows_importances_on_fewer_rows():
+    model, X, y = small_model()
+    asked = []
+
+    class Counting:
+        report_, n_features_in_ = model.report_, model.n_features_in_
+
+        def conditional(self, rows):
+            asked.append(len(rows))
+            return model.conditional(rows)
+
+    shown = Shown.of(Counting(), X, y, None)
+    for most, rows in ((1600, 200), (10, 40)):
+        asked.clear()
+        found, _ = shown.importances(True, most)
+        assert set(asked) == {rows}
+        assert len(found) == X.shape[1]
 
 
 @pytest.mark.slow

@@ -234,7 +234,13 @@ def test_a_bad_table_is_told_what_is_wrong(client):
         ("flow,road,mean\n1,lane,2\n", CSV, 400, "'mean' would be there twice"),
         (b"\x1f\x8b\x08", CSV, 400, ""),
         (b"no arrow", arrow, 400, "no Arrow table"),
-        ("flow: 1", {"Content-Type": "text/yaml"}, 415, "must be one of application/json"),
+        (
+            '{"rows": [{"flow": 1}], "stat": []}',
+            JSON,
+            400,
+            '"stat" is not asked here; there is rows',
+        ),
+        ("flow: 1", {"Content-Type": "text/yaml"}, 415, "calls the body text/yaml: send it as"),
     ):
         found, answer = client.post("/predict", body, headers)
         assert found == status, (body, answer)

@@ -61,6 +61,16 @@ def peaks(browser):
     return [values[side][np.argmax(heights[side])] for side in sides]
 
 
+def drawn_numbers(browser, axis):
+    """Numbers beside an axis of the chart, and where they stand."""
+    return np.array(
+        browser.run(
+            f"[...document.querySelectorAll('svg text.{axis}')].map("
+            f"t => [Number(t.textContent), Number(t.getAttribute('{axis}'))])"
+        )
+    ).T
+
+
 def test_the_page_explores_the_model(browser, client):
     browser.open(f"{client.url}?token=a%26b", width=1100)
     settle(browser)
@@ -89,6 +99,36 @@ def test_the_page_explores_the_model(browser, client):
     assert {url.partition("?")[0].partition("#")[0] for url in browser.requests} == {
         client.url + name for name in ("", "model", "density")
     }
+
+
+def test_numbers_keep_their_zeros(browser, client):
+    values, places = drawn_numbers(browser, "x")
+    assert 100 in values  # not 1
+    np.testing.assert_allclose(np.diff(values, 2), 0)
+    np.testing.assert_allclose(np.diff(places, 2), 0, atol=1e-6)
+    densities, heights = drawn_numbers(browser, "y")
+    assert len(np.unique(densities)) == len(heights) > 2
+    assert browser.run("digits(2600, 694)") == "2600"
+    assert browser.run("digits(10002.25, 3)") == "10002.25"
+    assert browser.run("digits(0.0301, 0.05)") == "0.0301"
+    assert browser.run("digits(5, 0)") == "5"
+    mean = browser.run("Number(document.querySelector('td[data-stat=mean]').innerText)")
+    assert mean == pytest.approx(browser.run("shown.summary.u.mean"), abs=0.051)
+
+
+def test_a_long_number_leaves_the_name_of_the_axis_free(browser, client):
+    overlap = """(() => {
+      const box = e => e.getBoundingClientRect();
+      const name = box([...document.querySelectorAll("svg text")].at(-1));
+      return [...document.querySelectorAll("svg text.y")].some(t => box(t).left < name.right);
+    })()"""
+    browser.run("window.kept = state.kept; state.kept = []")
+    browser.run("shown.density = shown.density.map(p => p / 100); draw()")
+    numbers = browser.run("[...document.querySelectorAll('svg text.y')].map(t => t.textContent)")
+    assert max(map(len, numbers)) >= 6
+    assert browser.run(overlap) is False
+    browser.run("state.kept = window.kept; changed()")
+    settle(browser)
 
 
 def test_a_link_restores_the_state(browser, client):

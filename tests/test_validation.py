@@ -237,7 +237,9 @@ def test_categorical_columns(kind):
 def test_categories_in_arrays_need_a_categorical_kernel():
     table = np.array([["a", 0.1], ["b", 0.2]] * 10, dtype=object)
     target = np.array([0.0, 1.0] * 10)
-    with pytest.raises(ValueError, match=r"column 0 of X is not numeric .*Categorical"):
+    with pytest.raises(
+        ValueError, match=r"column 0 of X is not numeric .*In data frames.*Categorical"
+    ):
         kcdo.ConditionalDensityOperator(selection="heuristic").fit(table, target)
     kernel = kcdo.Categorical(0.1).on(0) * kcdo.Gaussian(1.0).on(1)
     model = kcdo.ConditionalDensityOperator(kernel_x=kernel, selection="heuristic").fit(

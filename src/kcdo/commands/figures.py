@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.backend_bases import FigureCanvasBase
 
+from kcdo.arrays import Array
 from kcdo.commands.console import Console, listed
 from kcdo.commands.errors import UsageError
 from kcdo.commands.kinds import Kind
@@ -24,6 +27,8 @@ from kcdo.plotting import (
     ViolinDisplay,
     plot_distribution,
 )
+from kcdo.plotting.canvas import draw_rug
+from kcdo.plotting.queries import TITLE_WIDTH
 from kcdo.plotting.slices import drawn_rows
 
 _DPI = 150
@@ -52,19 +57,28 @@ def figure_file(out: str, inputs: Inputs, console: Console, *, force: bool) -> F
     return FigureFile(path, ending)
 
 
+def held_inputs(model: Model, at: str | None, console: Console) -> Query:
+    """Return where ``--at`` holds inputs, and say how far that is outside the training rows."""
+    query = Query.parse(at, model, partly=True) if at else Query("", {}, {})
+    for note in query.notes(model):
+        console.note(f"Note: {note}")
+    return query
+
+
 def model_display(
-    model: Model, X: Any, Y: Any, feature: str | None, target: str | None, at: str | None
+    model: Model, X: Any, Y: Any, feature: str | None, target: str | None, query: Query
 ) -> Any:
     """Draw the density of a target over an input, or the density at values of all inputs."""
-    query = Query.parse(at or "", model, partly=True) if at else Query("", {}, {})
     if feature is None and len(query.values) == len(model.given):
         return _point_display(model, X, Y, target, query)
     free = [name for name in model.given if name not in query.values]
     across = feature or next((n for n in free if n not in model.categories), free[0])
     if across in query.values:
-        raise UsageError(f"--at {at}: {across} is drawn across, so it has no one value.")
+        raise UsageError(f"--at {query.text}: {across} is drawn across, so it has no one value.")
     if query.sds:
-        raise UsageError(f"--at {at}: inputs beside the one across have one value each, without ±.")
+        raise UsageError(
+            f"--at {query.text}: inputs beside the one across have one value each, without ±."
+        )
     kind: Any = ViolinDisplay if across in model.categories else DensityHeatmapDisplay
     held = {model.given.index(name): value for name, value in _known(model, query).items()}
     return kind.from_estimator(
@@ -84,15 +98,29 @@ def _point_display(model: Model, X: Any, Y: Any, target: str | None, query: Quer
         place = model.targets.index(target or model.targets[0])
         single = dist if len(model.targets) == 1 else dist.marginal(place)
         axes = plot_distribution(single)
-        axes.set_title(f"given {query.text}", fontsize="medium")
+        X, Y = drawn_rows(X, Y)
+        column = np.asarray(Y, dtype=float).reshape(len(Y), -1)[:, place]
+        draw_rug(axes, column, _near(model, X, query, [place]))
+        axes.legend(fontsize="small", frameon=False)
+        axes.set_title(_title(query), fontsize="medium")
         return Drawn(axes.figure)
-    values = _known(model, query)
-    place_of = {model.given.index(name): value for name, value in values.items()}
     X, Y = drawn_rows(X, Y)
-    weights = nearness(model.estimator, X, place_of)
-    return JointDensityDisplay.from_distribution(
-        dist, Y, weights=weights, title=f"given {query.text}"
+    display = JointDensityDisplay.from_distribution(
+        dist, Y, weights=_near(model, X, query), title=_title(query)
     )
+    display.ax_.title.set_fontsize("medium")
+    return display
+
+
+def _near(model: Model, X: Any, query: Query, outputs: list[int] | None = None) -> Array:
+    """Return how near rows are to a query, (N,)."""
+    known = _known(model, query)
+    at = {model.given.index(name): value for name, value in known.items()}
+    return nearness(model.estimator, X, at, outputs)
+
+
+def _title(query: Query) -> str:
+    return textwrap.fill(f"given {query.words()}", TITLE_WIDTH)
 
 
 def _known(model: Model, query: Query) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,7 +26,7 @@ from kcdo.commands.options import (
     Sep,
     Thousands,
 )
-from kcdo.commands.reading import input_files
+from kcdo.commands.reading import STANDARD, input_files
 from kcdo.commands.writing import output_path
 
 if TYPE_CHECKING:
@@ -240,7 +241,6 @@ def _tell(
 
     report, facts = model.estimator.report_, Facts.of(model.saved)
     width = max(map(len, model.given))
-    level = " --conformal 0.9" if calibration else ""
     lines = [
         f"Fitted {listed(model.targets)} given {listed(model.given)} to "
         f"{counted(report.n_samples, 'row')} of {source.title} ({report.method}, "
@@ -250,11 +250,20 @@ def _tell(
         *_test_lines(model),
         *([stream] if stream else []),
         f"Saved {out} ({size_text(size)}).",
-        f"Next: kcdo predict {out} {source.paths[0]}{level} -o predictions.csv",
+        f"Next: {_next_command(source, out, calibrated=calibration is not None)}",
     ]
     told = {"model": out, "bytes": size} | facts.plain()
     told |= {"stream": model.stream_facts()} if stream else {}
     console.result("\n".join(lines), told)
+
+
+def _next_command(source: Source, out: str, *, calibrated: bool) -> str:
+    """Return a command that predicts the same rows, to be copied into a shell as it is."""
+    data = "new.csv" if source.paths[0] == STANDARD else source.paths[0]
+    model = "model.kcdo" if out == STANDARD else out
+    level = ["--conformal", "0.9"] if calibrated else []
+    options = [*source.style.options(), *level, "-o", "predictions.csv"]
+    return shlex.join(["kcdo", "predict", model, data, *options])
 
 
 def _calibration_lines(model: Model, calibration: Holdout | None) -> list[str]:

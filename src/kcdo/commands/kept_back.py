@@ -15,6 +15,7 @@ from kcdo.commands.options import FitOptions
 from kcdo.commands.scores import scores, scores_in_turn
 from kcdo.conformal import conformalize
 from kcdo.errors import InvalidInputError
+from kcdo.metrics.in_turn import n_fits
 
 
 def fit_table(
@@ -60,9 +61,10 @@ def _held_out(
     model: Model, frame: pd.DataFrame, weights: str | None, console: Console
 ) -> dict[str, Any]:
     """Return the scores of rows that were fitted, by fits without them."""
-    with console.progress("Held-out scores", None):
+    fits = n_fits(len(frame))
+    with console.progress("Held-out scores", fits if fits > 1 else None) as show:
         own = frame[weights].to_numpy() if weights else None
-        return scores_in_turn(model, model.inputs(frame), model.outputs(frame), own)
+        return scores_in_turn(model, model.inputs(frame), model.outputs(frame), own, show)
 
 
 def _known(model: Model, frame: pd.DataFrame, what: str, console: Console) -> pd.DataFrame:

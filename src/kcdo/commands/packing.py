@@ -119,15 +119,14 @@ class Packed:
         self._archive: Any = None
         self._sink: Any = file
         if packing == "gz":
-            self._sink = gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6)
+            self._sink = gzip.GzipFile(_packed_name(name, "gz"), "wb", 6, file, mtime=0)
         elif packing == "bz2":
             self._sink = bz2.BZ2File(file, "wb")
         elif packing == "xz":
             self._sink = lzma.LZMAFile(file, "wb")  # noqa: SIM115  closed below
         elif packing == "zip":
             self._archive = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED)
-            member = Path(name).name.removesuffix(".zip")
-            self._sink = self._archive.open(member, "w", force_zip64=True)
+            self._sink = self._archive.open(_packed_name(name, "zip"), "w", force_zip64=True)
         self._own = packing is not None
 
     def write(self, data: bytes) -> None:
@@ -140,6 +139,11 @@ class Packed:
             self._sink.close()
         if self._archive is not None:
             self._archive.close()
+
+
+def _packed_name(name: str, packing: str) -> str:
+    """Return the name of what is in a packed file: not that of the draft it is written to."""
+    return Path(name).name.removesuffix(f".{packing}")
 
 
 def _peek(file: Any) -> bytes:

@@ -56,10 +56,14 @@ class Query:
         seen = model.training
         if seen is None:
             return []
-        numbers = [n for n in model.given if n not in model.categories and n not in model.periods]
+        numbers = [
+            name
+            for name in self.values
+            if name not in model.categories and name not in model.periods
+        ]
         ranges = {name: (seen.lower[i], seen.upper[i]) for i, name in enumerate(model.given)}
         found = [_beyond(name, self.values[name], *ranges[name]) for name in numbers]
-        if not any(found):
+        if not any(found) and len(self.values) == len(model.given):
             far = float(seen.novelty(model.codes(pd.DataFrame([self.values])))[0])
             if far > _FAR:
                 return [
@@ -67,6 +71,14 @@ class Query:
                     "as they usually are from one another."
                 ]
         return [note for note in found if note]
+
+    def words(self) -> str:
+        """Return the query as words that can be broken into lines."""
+        return ", ".join(
+            f"{name} = {_number(value)}"
+            + (f" ± {_number(self.sds[name])}" if name in self.sds else "")
+            for name, value in self.values.items()
+        )
 
     def distribution(self, model: Model) -> ConditionalDistribution:
         """Return the distribution of the targets given this query."""
@@ -143,6 +155,10 @@ def _value(name: str, text: str, model: Model) -> tuple[Any, float]:
     if not (np.isfinite(number) and 0 <= sd < np.inf):
         raise UsageError(f"--at {name}={text}: give a number, such as 1200, 1200±50 or 1200+-50.")
     return number, sd
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _example(model: Model) -> str:

@@ -39,17 +39,20 @@ def scores(
     return _joined(parts) | _calibrated(model, X, Y)
 
 
-def scores_in_turn(model: Model, X: Any, Y: Any, weights: Any) -> dict[str, Any]:
+def scores_in_turn(
+    model: Model, X: Any, Y: Any, weights: Any, show: Callable[[float], None]
+) -> dict[str, Any]:
     """Return scores of the training rows, by fits with the same parameters that have not seen them.
 
-    Nothing for models of too few rows, or of so many that they take long to fit again.
+    Nothing for models of too few rows, or of so many that they take long to fit again. ``show`` is
+    told how many of the fits are done and scored.
     """
     if not FEWEST_ROWS <= len(Y) <= MOST_ROWS:
         return {}
-    parts = [
-        _scores(model, dist, take_rows(Y, rows))
-        for rows, dist in held_out_in_turn(model.estimator, X, Y, _MOST_IN_TURN, weights)
-    ]
+    parts = []
+    for rows, dist in held_out_in_turn(model.estimator, X, Y, _MOST_IN_TURN, weights):
+        parts.append(_scores(model, dist, take_rows(Y, rows)))
+        show(len(parts))
     return _joined(parts) | {"in_turn": True}
 
 

@@ -87,7 +87,7 @@ def plot(
     with session(quiet, as_json, debug) as console:
         files = input_files(data)
         check_model(model, files)
-        from kcdo.commands.figures import figure_file, model_display, write_figure
+        from kcdo.commands.figures import figure_file, held_inputs, model_display, write_figure
         from kcdo.commands.models import load_model, read_data
         from kcdo.commands.sources import Source
         from kcdo.commands.style import Style
@@ -98,8 +98,9 @@ def plot(
         check_names([target] if target else [], fitted.targets, "the model", "--target")
         source = Source.of(files, Style.of(sep, decimal, thousands))
         X, Y = read_data(fitted, source, console, drop=drop_missing)
+        held = held_inputs(fitted, at, console)
         with console.progress("Drawing", None):
-            write_figure(model_display(fitted, X, Y, feature, target, at), figure)
+            write_figure(model_display(fitted, X, Y, feature, target, held), figure)
         console.result(f"Wrote {out}.", {"output": out})
 
 

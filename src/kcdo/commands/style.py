@@ -54,6 +54,18 @@ class Style:
             raise UsageError("--decimal and --thousands must differ.")
         return cls(found["--sep"], str(found["--decimal"]), found["--thousands"])
 
+    def options(self) -> list[str]:
+        """Return the options that ask for this style.
+
+        >>> Style(";", ",").options()
+        ['--sep', ';', '--decimal', ',']
+        """
+        return [
+            *(["--sep", "tab" if self.sep == "\t" else self.sep] if self.sep else []),
+            *(["--decimal", self.decimal] if self.decimal != "." else []),
+            *(["--thousands", self.thousands] if self.thousands else []),
+        ]
+
     @property
     def plain(self) -> bool:
         """Whether numbers are written as Python does."""

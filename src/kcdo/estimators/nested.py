@@ -8,6 +8,8 @@ from sklearn.base import BaseEstimator
 
 from kcdo.errors import InvalidInputError
 
+_EXAMPLES = {"kernel_x": "kcdo.Gaussian()", "kernel_y": "kcdo.Gaussian()"}
+
 
 class NestedOptions(BaseEstimator):
     """An estimator whose options are immutable objects, with parameters of their own.
@@ -32,6 +34,11 @@ class NestedOptions(BaseEstimator):
         for name, value in inner.items():
             own, _, path = name.partition("__")
             option = getattr(self, own, None)
+            if option is None and own in super().get_params(deep=False):
+                raise InvalidInputError(
+                    f"invalid parameter {name!r}: {own} is None, so that the fit chooses it. Give "
+                    f"it first, such as {own}={_EXAMPLES.get(own, '...')}."
+                )
             if hasattr(option, "set_params"):  # of scikit-learn, which changes itself
                 super().set_params(**{name: value})
             else:

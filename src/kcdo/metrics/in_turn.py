@@ -31,9 +31,18 @@ def held_out_in_turn(
         yield asked, model.refit(X, y, kept).conditional(take_rows(X, asked))
 
 
+def n_fits(n: int) -> int:
+    """Return how many fits foretell so many rows.
+
+    >>> n_fits(300), n_fits(3000)
+    (5, 1)
+    """
+    return 1 if n > _FEW else _FOLDS
+
+
 def _parts(n: int, most: int) -> list[tuple[NDArray[np.integer], NDArray[np.integer]]]:
     """Return the rows that are held out together, and those of them that are asked about."""
-    if n > _FEW:
+    if n_fits(n) == 1:
         (order,) = dealt(n, 1, seed=0)
         rows = np.sort(order[: min(most, n // _FOLDS)])
         return [(rows, rows)]

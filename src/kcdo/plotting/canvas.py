@@ -52,16 +52,29 @@ def visible(weights: Array | None, data: Array) -> NDArray[np.bool_]:
 def draw_rows(ax: "Axes", data: Array, weights: Array | None, **style: Any) -> "PathCollection":
     """Draw rows as points, the fainter the farther they are from the slice that is shown."""
     seen = visible(weights, data)
-    opacity = float(np.clip(15.0 / np.sqrt(max(int(seen.sum()), 1)), 0.15, 0.6))
-    alike = weights is None or bool(np.all(weights == 1.0))
     across, up = data[seen].T
-    return ax.scatter(
-        across,
-        up,
-        s=6,
-        color=INK,
-        alpha=opacity if weights is None else opacity * weights[seen],  # type: ignore[arg-type]
-        linewidths=0,
-        label="data" if alike else "data near the slice",
-        **style,
+    look: dict[str, Any] = {"s": 6, "linewidths": 0, "label": _rows_label(weights, seen)} | style
+    return ax.scatter(across, up, color=INK, alpha=_opacity(weights, seen), **look)
+
+
+def draw_rug(ax: "Axes", values: Array, weights: Array) -> "PathCollection":
+    """Draw the outputs of rows as strokes along the lower edge, the fainter the farther."""
+    return draw_rows(
+        ax,
+        np.column_stack([values, np.zeros(len(values))]),
+        weights,
+        marker="|",
+        s=120,
+        linewidths=1.0,
     )
+
+
+def _opacity(weights: Array | None, seen: NDArray[np.bool_]) -> Any:
+    most = float(np.clip(15.0 / np.sqrt(max(int(seen.sum()), 1)), 0.15, 0.6))
+    return most if weights is None or not seen.any() else most * weights[seen]
+
+
+def _rows_label(weights: Array | None, seen: NDArray[np.bool_]) -> str:
+    if not seen.any():
+        return "no data near the slice"
+    return "data" if weights is None or np.all(weights == 1.0) else "data near the slice"

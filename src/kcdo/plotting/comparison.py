@@ -41,6 +41,7 @@ def plot_comparison(
             ax.errorbar(means[i], i, xerr=2 * errors[i], fmt="o", color=colour, capsize=3)
         ax.set(title=title, yticks=places, yticklabels=names, ylim=(len(names) - 0.5, -0.5))
         ax.title.set_fontsize("medium")
+        ax.locator_params(axis="x", nbins=5)  # of many digits, more would run into one another
         tidy(ax)
     for ax in axes[0][1:]:
         ax.set_yticklabels([])

@@ -1,5 +1,6 @@
 """Queries that vary some inputs and hold the others, and the names of inputs and outputs."""
 
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,6 +15,8 @@ from kcdo.tables import input_names, is_numeric, table_columns, table_like
 from kcdo.validation import check_outputs
 
 Column = int | str
+TITLE_WIDTH = 56  # letters that fit above a picture
+_MOST_NAMED = 4
 
 
 def output_names(dist: Predictive, Y: Any = None) -> list[str]:
@@ -88,12 +91,19 @@ def sweep(X: Any, place: int, values: Sequence[Any] | Array, resting: Mapping[in
     )
 
 
-def held_label(X: Any, resting: Mapping[int, Any]) -> str:
-    """Return the held inputs as words; empty where there are none or too many to read."""
-    if not 0 < len(resting) <= 4:
-        return f"{len(resting)} other inputs held" if resting else ""
+def held_label(X: Any, resting: Mapping[int, Any], at: Mapping[Column, Any] | None = None) -> str:
+    """Return the held inputs as words, in lines that fit above a picture.
+
+    Of many, only those that ``at`` holds on purpose have their values; the others are counted.
+    """
     names = input_names(X)
-    return "at " + ", ".join(f"{names[i]} = {_short(v)}" for i, v in resting.items())
+    asked = {place_of(column, names, "input") for column in at or {}}
+    few = len(resting) <= _MOST_NAMED
+    told = [f"{names[i]} = {_short(v)}" for i, v in resting.items() if few or i in asked]
+    others = len(resting) - len(told)
+    words = [f"at {', '.join(told)}"] if told else []
+    words += [f"{others} other inputs held"] if others else []
+    return textwrap.fill("; ".join(words), TITLE_WIDTH)
 
 
 def row_labels(X: Any) -> list[str]:

@@ -63,7 +63,7 @@ class Slice:
         resting = resting_values(X, place, at)
         dist = estimator.conditional(sweep(X, place, values, resting))
         single, name, _ = one_output(dist, output, y)
-        words = input_names(X)[place], name, held_label(X, resting)
+        words = input_names(X)[place], name, held_label(X, resting, at)
         if y is None:
             return cls(single, *words)
         X, y = drawn_rows(X, y)

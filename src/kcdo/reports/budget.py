@@ -2,15 +2,17 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self
 
-from kcdo.arrays import Array
+from kcdo.metrics.importance import mean_and_log_sd
+from kcdo.progress import SILENT
 from kcdo.reports.columns import FittedModel
+from kcdo.reports.curves import Axis, compute_curves
+from kcdo.tables import table_columns
 
-_SECONDS = {"accuracy": 9.0, "effects": 8.0, "curves": 16.0}
+_SECONDS = {"importances": 6.0, "accuracy": 9.0, "effects": 8.0, "curves": 24.0}
 _QUICK = 0.5  # seconds; a probe that is slower is not repeated
 _LEVELS = ["mean", "q05", "q50", "q95"]
 
@@ -22,20 +24,16 @@ class Budget:
     seconds: dict[str, float]
 
     @classmethod
-    def measured(cls, model: FittedModel, X: Any, points: list[Array]) -> Self:
-        """Ask a model about rows as the report will, for the mass of each output between points."""
-
-        def ask(what: str) -> None:
-            dist = model.conditional(X)
-            middle = dist.summary(_LEVELS)["q50"].reshape(len(dist), -1)
-            for k, y in enumerate(points if what != "effects" else []):
-                one = dist if len(points) == 1 and dist.flat else dist.marginal(k)
-                one.cdf(y)
-                if what == "accuracy":
-                    one.crps(middle[:, k])
-
+    def measured(cls, model: FittedModel, X: Any, axes: Sequence[Axis]) -> Self:
+        """Ask a model about rows as the parts of a report will, outputs along their axes."""
+        asked = {
+            "importances": lambda: mean_and_log_sd(model.conditional(X)),
+            "accuracy": lambda: _ask_scores(model, X, axes),
+            "effects": lambda: model.conditional(X).summary(_LEVELS),
+            "curves": lambda: _ask_curves(model, X, axes),
+        }
         n = len(model.conditional(X))
-        return cls({what: _time(partial(ask, what)) / n for what in _SECONDS})
+        return cls({what: _time(work) / n for what, work in asked.items()})
 
     def queries(self, what: str, least: int, most: int) -> int:
         """Return how many queries a part of the report may ask.
@@ -50,7 +48,22 @@ class Budget:
         return max(least, most >> halvings)
 
 
-def _time(work: Callable[[], None]) -> float:
+def _ask_scores(model: FittedModel, X: Any, axes: Sequence[Axis]) -> None:
+    dist = model.conditional(X)
+    middle = dist.summary(_LEVELS)["q50"].reshape(len(dist), -1)
+    for k, axis in enumerate(axes):
+        one = dist if dist.flat else dist.marginal(k)
+        one.cdf(axis.edges)
+        one.crps(middle[:, k])
+
+
+def _ask_curves(model: FittedModel, X: Any, axes: Sequence[Axis]) -> None:
+    """Ask for what a reader can choose: of several outputs also the pictures of their pairs."""
+    flat = model.conditional(X).flat
+    compute_curves(model, X, table_columns(X), axes, flat, SILENT)
+
+
+def _time(work: Callable[[], object]) -> float:
     """Return how long work takes, without what is only done the first time."""
     times = []
     for _ in range(2):

@@ -12,7 +12,8 @@ from kcdo.reports.figures import Tick
 from kcdo.reports.text import number, with_unit
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 250, 170, 44, 12, 34, 8
-_LONGEST_NAME = 9
+_LETTER = 8.0  # width of a letter of a label
+_ROOM_FOR_DOTS = 6  # letters; of shorter labels a mark of what is missing leaves too little
 _BANDS = (("most", "q05", "q95"), ("half", "q25", "q75"))
 
 
@@ -124,10 +125,10 @@ def _sentence(
 
 
 def _x_ticks(effect: Effect, x: Array, category: bool) -> list[Tick]:
-    n = len(x)
-    shown = range(n) if category and n <= 5 else sorted({0, n // 2, n - 1})
-    y = _HEIGHT - _BOTTOM + 15.0
-    return [Tick(float(x[i]), y, _short(effect.texts[i]), "middle") for i in shown]
+    n, y = len(x), _HEIGHT - _BOTTOM + 15.0
+    shown = range(n) if category else sorted({0, n // 2, n - 1})
+    room = (_WIDTH - _LEFT - _RIGHT) / len(shown)
+    return [Tick(float(x[i]), y, _short(effect.texts[i], room), "middle") for i in shown]
 
 
 def _y_ticks(heights: _Heights) -> list[Tick]:
@@ -136,8 +137,12 @@ def _y_ticks(heights: _Heights) -> list[Tick]:
     return [Tick(_LEFT - 5.0, y + 3.5, number(value, 3), "end") for y, value in ends]
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
+def _short(text: str, room: float) -> str:
+    """Return a label that fits into some width, so that all can be read."""
+    longest = max(2, int(room / _LETTER))
+    if len(text) <= longest:
+        return text
+    return f"{text[: longest - 2]}…" if longest >= _ROOM_FOR_DOTS else text[:longest]
 
 
 def _path(x: Array, y: Array) -> str:

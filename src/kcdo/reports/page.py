@@ -30,7 +30,7 @@ from kcdo.reports.sections import (
     effects_section,
     parameter_section,
 )
-from kcdo.reports.shown import Shown
+from kcdo.reports.shown import IMPORTANCE_QUERIES, Shown
 
 _MOST_BYTES = 10_000_000
 _AT_ONCE = 500  # rows whose distributions fit into what is kept of them
@@ -71,8 +71,9 @@ def write_report(
     held_out : bool, optional
         Whether the model has not seen these rows; the report says so beside the accuracy. If not
         given, they may be those of the fit: each is predicted by a fit with the same parameters to
-        others of them. Of less than half as many as were fitted, or of more than 5,000, nothing is
-        claimed but what a test of ``kcdo fit`` has found.
+        others of them. Of less than half as many as were fitted, or of more than 5,000 (20,000
+        where the fit took less than ten seconds), nothing is claimed but what a test of
+        ``kcdo fit`` has found.
     title : str, optional
         Heading of the page.
     output_names : sequence of str, optional
@@ -115,14 +116,15 @@ class _Writer:
 
     def __init__(self, shown: Shown, held_out: bool | None, progress: Progress) -> None:
         self._shown, self._held_out, self._progress = shown, held_out, progress
-        with progress.stage("importances"):
-            self._importances, self._measured_on = shown.importances(held_out)
-            self._scales = input_scales(shown.model, shown.table())
-        self._order = [int(i) for i in np.argsort(-self._importances, kind="stable")]
         examples = shown.table(shown.some_rows(_EXAMPLES))
         self._axes = output_axes(shown.model.conditional(examples), shown.outputs)
         probes = shown.table(shown.some_rows(_PROBES))
-        self._budget = Budget.measured(shown.model, probes, [axis.edges for axis in self._axes])
+        self._budget = Budget.measured(shown.model, probes, self._axes)
+        with progress.stage("importances"):
+            queries = self._budget.queries("importances", 1, IMPORTANCE_QUERIES)
+            self._importances, self._measured_on = shown.importances(held_out, queries)
+            self._scales = input_scales(shown.model, shown.table())
+        self._order = [int(i) for i in np.argsort(-self._importances, kind="stable")]
 
     def page(self, template: Any, title: str | None, max_bytes: int) -> str:
         """Return the page as text."""

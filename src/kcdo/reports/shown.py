@@ -11,7 +11,7 @@ from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.frames import target_names
 from kcdo.metrics.importance import shuffled_importances
-from kcdo.metrics.in_turn import FEWEST_ROWS
+from kcdo.metrics.in_turn import FEWEST_ROWS, MOST_ROWS
 from kcdo.reports.columns import (
     Column,
     FittedModel,
@@ -22,7 +22,10 @@ from kcdo.reports.columns import (
 from kcdo.reports.text import number, split_unit, with_unit
 from kcdo.tables import table_like
 
-_MOST_REFITTED = 5000  # more rows take too long to fit again
+_MOST_REFITTED = 5000  # more rows are fitted again if the fit itself was quick
+_QUICK_FIT = 10.0  # seconds
+_FEWEST_SHUFFLED = 40
+IMPORTANCE_QUERIES = 1600  # what the usual number of rows takes
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class MeasuredRows:
     kind: Literal["held-out", "training", "given"]
     n: int
     text: str  # a sentence or two
+    in_turn: bool = False  # predicted by other fits than the model that the page explores
 
     @property
     def short(self) -> str:
@@ -96,7 +100,9 @@ class Shown:
     @property
     def can_hold_out(self) -> bool:
         """Whether fits to most of these rows, without the others, are like that of the model."""
-        enough = max(FEWEST_ROWS, self.n_fitted / 2) <= self.n_used <= _MOST_REFITTED
+        quick = self.model.report_.seconds <= _QUICK_FIT
+        most = max(MOST_ROWS if quick else 0, _MOST_REFITTED)
+        enough = max(FEWEST_ROWS, self.n_fitted / 2) <= self.n_used <= most
         return enough and hasattr(self.model, "refit")
 
     def known_outputs(self) -> Array:
@@ -115,7 +121,8 @@ class Shown:
     def measured(self, n: int, held_out: bool | None) -> MeasuredRows:
         """Say which rows numbers are measured on, of which n were drawn."""
         kind, text = _which_rows(self.n_given, self.n_fitted, held_out)
-        if held_out is None and self.can_hold_out:
+        in_turn = held_out is None and self.can_hold_out
+        if in_turn:
             kind = "held-out"
             text = (
                 f"Measured on {self.n_given:,} rows, each predicted by a fit with the same "
@@ -128,7 +135,7 @@ class Shown:
             text += f" {left_out:,} of them have missing or infinite values and were left out."
         if n < self.n_used:
             text += f" The scores are of {n:,} rows drawn at random from them."
-        return MeasuredRows(kind, n, text)
+        return MeasuredRows(kind, n, text, in_turn)
 
     def _known_test(self) -> str:
         """Return a sentence about held-out rows of the fit itself, where ``kcdo fit`` had some."""
@@ -148,12 +155,19 @@ class Shown:
         """Which rows of the data as given are used, counted from 1."""
         return self.kept + 1
 
-    def importances(self, held_out: bool | None) -> tuple[Array, str]:
-        """Return how much each input matters, and the rows it was measured on."""
+    def importances(
+        self, held_out: bool | None, most_queries: int = IMPORTANCE_QUERIES
+    ) -> tuple[Array, str]:
+        """Return how much each input matters, and the rows it was measured on.
+
+        A model that may be asked little shows it on fewer rows.
+        """
         stored = getattr(self.model.report_, "importances", None)  # of selection="auto"
         if stored:
             return np.array(list(stored.values())), "training rows"
-        found = shuffled_importances(self.model.conditional, self.table())
+        few = max(_FEWEST_SHUFFLED, most_queries // len(self.inputs))
+        n_rows = few if most_queries < IMPORTANCE_QUERIES else None
+        found = shuffled_importances(self.model.conditional, self.table(), n_rows)
         kind, _ = _which_rows(self.n_given, self.n_fitted, held_out)
         return found, f"{kind} rows"
 

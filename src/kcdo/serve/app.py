@@ -6,7 +6,7 @@ import hmac
 import json
 import re
 from collections.abc import Awaitable, Callable
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from threading import Lock
 from typing import Any
@@ -22,7 +22,7 @@ from starlette.routing import Route
 from kcdo._version import __version__
 from kcdo.arrays import Array
 from kcdo.commands.answers import Answers
-from kcdo.commands.console import json_line
+from kcdo.commands.console import json_line, listed
 from kcdo.commands.models import Model
 from kcdo.commands.naming import names
 from kcdo.errors import KcdoError
@@ -170,20 +170,26 @@ class _Server:
                 return answered(body, kind, answers, work, self._limits)
 
             return Response(await self._threaded(table, deadline), media_type=kind)
-        asked = await self._object(request, (_JSON, *TABLES))
+        asked = await self._object(request, (_JSON, *TABLES), ("rows", "stats", "conformal"))
         return _json(await self._threaded(lambda: self._predicted(asked, deadline), deadline))
 
     async def density(self, request: Request) -> Response:
-        return await self._asked(request, lambda body: density(body, self._model))
+        known = ("at", "target", "grid")
+        return await self._asked(request, known, lambda body: density(body, self._model))
 
     async def sample(self, request: Request) -> Response:
-        return await self._asked(request, lambda body: sample(body, self._model, self._limits))
+        known = ("at", "n", "seed")
+        work = partial(sample, model=self._model, limits=self._limits)
+        return await self._asked(request, known, work)
 
     async def _asked(
-        self, request: Request, answer: Callable[[dict[str, Any]], dict[str, Any]]
+        self,
+        request: Request,
+        known: tuple[str, ...],
+        answer: Callable[[dict[str, Any]], dict[str, Any]],
     ) -> Response:
         deadline = Deadline(self._limits.seconds)
-        body = await self._object(request, (_JSON,))
+        body = await self._object(request, (_JSON,), known)
 
         def work() -> str:
             with self._turn:
@@ -224,16 +230,27 @@ class _Server:
             deadline.check()
             raise
 
-    async def _object(self, request: Request, kinds: tuple[str, ...]) -> dict[str, Any]:
+    async def _object(
+        self, request: Request, kinds: tuple[str, ...], known: tuple[str, ...]
+    ) -> dict[str, Any]:
+        """Return the body as JSON; raise if it is none, or has parts that nobody would read."""
         if _kind(request) not in (_JSON, ""):
-            raise RequestError(415, f"the body must be one of {', '.join(kinds)}.")
+            raise RequestError(
+                415,
+                f"the header Content-Type calls the body {_kind(request)}: send it as "
+                f"{' or '.join(kinds)}.",
+            )
         body = await self._body(request)
         try:
-            return as_object(json.loads(body, parse_constant=_no_number))
+            found = as_object(json.loads(body, parse_constant=_no_number))
         except RecursionError:
             raise RequestError(400, "the JSON is nested too deeply.") from None
         except ValueError as error:  # also of text that is no UTF-8, and of huge numbers
             raise RequestError(400, f"the body is not valid JSON: {error}.") from None
+        odd = next((name for name in found if name not in known), None)
+        if odd is not None:
+            raise RequestError(400, f'"{odd:.60}" is not asked here; there is {listed(known)}.')
+        return found
 
     async def _body(self, request: Request) -> bytes:
         """Return the body, read no further than is allowed."""

@@ -20,8 +20,8 @@ from kcdo.validation.columns import (
 _TIMES = (date, time, timedelta)  # datetimes are dates, and those of pandas are datetimes
 _DATES = "make numbers of them, such as the hour, the day of the week, or the days since the first."
 _ADVICE = {
-    "X": "Texts that repeat are taken for categories if none in their column is a number; else use "
-    "a categorical column type, or kcdo.Categorical() on that column in kernel_x.",
+    "X": "In data frames, texts that repeat are taken for categories if none in their column is a "
+    "number; else use a categorical column type, or kcdo.Categorical() on that column in kernel_x.",
     "Y": "Outputs are numbers: for classes, fit a column of 0 and 1 for each of them.",
     "sample_weight": "Weights are numbers.",
 }

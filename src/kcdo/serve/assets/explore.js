@@ -7,7 +7,15 @@ const state = { at: {}, target: null, kept: [] };
 let model = null, shown = null, asking = null, again = false;
 
 const $ = id => document.getElementById(id);
-const digits = value => value === null ? "–" : Number(value).toPrecision(4).replace(/\.?0+($|e)/, "$1");
+const fixed = (value, decimals) => decimals > 7 || Math.abs(value) >= 1e9 ? value.toExponential(3) : value.toFixed(decimals);
+const decimalsOf = step => Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+
+/* a number as fine as matters beside a spread: 2600 and not 2.6e3, 10002 and not 10000 */
+function digits(value, sd) {
+  if (value === null) return "–";
+  if (!(sd > 0)) return String(Number(value.toPrecision(6)));
+  return fixed(value, decimalsOf(sd / 200));
+}
 
 function make(name, attributes = {}, ...children) {
   const svg = ["svg", "g", "path", "line", "text", "rect", "title"].includes(name);
@@ -100,8 +108,13 @@ function ticks(low, high) {
   const rough = (high - low) / 6, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map(m => m * power).find(s => s >= rough);
   const found = [];
-  for (let t = Math.ceil(low / step) * step; t <= high + step / 1e6; t += step) found.push(Math.abs(t) < step / 1e6 ? 0 : t);
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step / 1e6; k++) found.push({ value: k * step, text: fixed(k * step, decimalsOf(step)).replace(/^-(0(\.0+)?)$/, "$1") });
   return found;
+}
+
+/* room for the numbers upwards, so that the name of the axis stands beside them */
+function makeRoom(ys) {
+  SIZE.left = Math.max(58, 34 + 8 * Math.max(0, ...ys.map(t => t.text.length)));
 }
 
 function scale(low, high, from, to) {
@@ -111,12 +124,12 @@ function scale(low, high, from, to) {
 
 function frame(x, y, xs, ys, xLabel, yLabel) {
   const { width, height, left, right, top, bottom } = SIZE, svg = make("svg", { viewBox: `0 0 ${width} ${height}` });
-  for (const t of xs) svg.append(
-    make("line", { class: "axis", x1: x(t), x2: x(t), y1: top, y2: height - bottom }),
-    make("text", { x: x(t), y: height - bottom + 17, "text-anchor": "middle" }, digits(t)));
-  for (const t of ys) svg.append(
-    make("line", { class: "axis", x1: left, x2: width - right, y1: y(t), y2: y(t) }),
-    make("text", { x: left - 6, y: y(t) + 4, "text-anchor": "end" }, digits(t)));
+  for (const { value, text } of xs) svg.append(
+    make("line", { class: "axis", x1: x(value), x2: x(value), y1: top, y2: height - bottom }),
+    make("text", { class: "x", x: x(value), y: height - bottom + 17, "text-anchor": "middle" }, text));
+  for (const { value, text } of ys) svg.append(
+    make("line", { class: "axis", x1: left, x2: width - right, y1: y(value), y2: y(value) }),
+    make("text", { class: "y", x: left - 6, y: y(value) + 4, "text-anchor": "end" }, text));
   svg.append(
     make("text", { x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }, xLabel),
     make("text", { transform: `translate(14 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, yLabel));
@@ -128,14 +141,16 @@ function path(x, y, values, heights) {
 }
 
 function drawCurve() {
-  const { width, height, left, right, top, bottom } = SIZE;
   const [name] = shown.targets, values = shown.values[name];
   const kept = state.kept.filter(k => k.target === name);
   const all = kept.flatMap(k => k.values).concat(values);
   const low = Math.min(...all), high = Math.max(...all);
   const top_ = Math.max(...kept.flatMap(k => k.density), ...shown.density) || 1;
+  const ys = ticks(0, top_ * 1.05);
+  makeRoom(ys);
+  const { width, height, left, right, top, bottom } = SIZE;
   const x = scale(low, high, left, width - right), y = scale(0, top_ * 1.05, height - bottom, top);
-  const svg = frame(x, y, ticks(low, high), ticks(0, top_ * 1.05), name, "density");
+  const svg = frame(x, y, ticks(low, high), ys, name, "density");
   const line = path(x, y, values, shown.density), floor = y(0).toFixed(1);
   svg.append(make("path", { class: "area", d: `${line}L${x(values.at(-1)).toFixed(1)} ${floor}L${x(values[0]).toFixed(1)} ${floor}Z` }));
   kept.forEach(k => svg.append(make("path", { class: "kept", stroke: k.colour, d: path(x, y, k.values, k.density) })));
@@ -146,11 +161,13 @@ function drawCurve() {
 }
 
 function drawJoint() {
-  const { width, height, left, right, top, bottom } = SIZE;
   const [first, second] = shown.targets, us = shown.values[first], vs = shown.values[second];
+  const ys = ticks(vs[0], vs.at(-1));
+  makeRoom(ys);
+  const { width, height, left, right, top, bottom } = SIZE;
   const x = scale(us[0], us.at(-1), left, width - right), y = scale(vs[0], vs.at(-1), height - bottom, top);
   const most = Math.max(...shown.density.flat()) || 1;
-  const svg = frame(x, y, ticks(us[0], us.at(-1)), ticks(vs[0], vs.at(-1)), first, second);
+  const svg = frame(x, y, ticks(us[0], us.at(-1)), ys, first, second);
   const w = (width - left - right) / (us.length - 1), h = (height - top - bottom) / (vs.length - 1);
   const cells = make("g", { id: "cells" });
   shown.density.forEach((row, i) => row.forEach((p, j) => {
@@ -168,13 +185,14 @@ function draw() {
   SIZE.height = Math.max(240, Math.round(SIZE.width * 0.53));
   const joint = shown.targets.length === 2;
   $("chart").replaceChildren(joint ? drawJoint() : drawCurve());
-  const said = shown.targets.map(t => `${t}: mean ${digits(shown.summary[t].mean)}, 90 % between ${digits(shown.summary[t].q05)} and ${digits(shown.summary[t].q95)}`);
+  const told = (t, s) => digits(shown.summary[t][s], shown.summary[t].sd);
+  const said = shown.targets.map(t => `${t}: mean ${told(t, "mean")}, 90 % between ${told(t, "q05")} and ${told(t, "q95")}`);
   $("chart").setAttribute("aria-label", `Density of ${shown.targets.join(" and ")}. ${said.join(". ")}.`);
   $("keep").disabled = joint;
   $("forget").disabled = state.kept.length === 0;
   const table = make("table", {}, make("tr", {}, make("th", {}), ...STATISTICS.map(s => make("th", { scope: "col" }, s))));
   for (const t of shown.targets) table.append(make("tr", {}, make("th", { scope: "row" }, t),
-    ...STATISTICS.map(s => make("td", { "data-stat": s }, digits(shown.summary[t][s])))));
+    ...STATISTICS.map(s => make("td", { "data-stat": s }, told(t, s)))));
   $("answers").replaceChildren(table);
   $("kept").replaceChildren(...state.kept.map(k => {
     const mark = make("span");
