@@ -24,12 +24,12 @@ from typing import Any
 
 import numpy as np
 from dask import delayed
-from scipy.linalg.blas import dsyrk
 
 import kcdo
 from benchmarks.workers import two_workers
 from kcdo.distributed import Engine, Sum
 from kcdo.kernels import cross_gram
+from kcdo.linalg.routines import syrk
 from kcdo.parallel import blas_limit
 
 THREADS = 2
@@ -117,7 +117,7 @@ def arithmetic(plans, files, rows):
         for start in range(0, len(inputs), BLOCK):
             some = inputs[start : start + BLOCK]
             section = cross_gram(plan.kernel, some, plan.centres, out=buffer[: len(some)], n_jobs=1)
-            total = dsyrk(1.0, section.T, beta=1.0, c=total, lower=1, overwrite_c=1)
+            syrk(1.0, section.T, total, lower=True)
 
     wall = cpu = 0.0
     with blas_limit(1), ThreadPoolExecutor(THREADS) as pool:

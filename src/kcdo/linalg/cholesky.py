@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy.linalg import get_blas_funcs, get_lapack_funcs
+from scipy.linalg import get_blas_funcs
 
 from kcdo.arrays import Array
 from kcdo.errors import KcdoError
+from kcdo.linalg.routines import potrf, potrs, trsm_right, trtri
 
 _COLUMNS = 512  # right-hand sides at a time
 
@@ -42,14 +43,18 @@ class CholeskyFactor:
         """Return A⁻¹ B for B (n,) or (n, k)."""
         if B.ndim == 2 and B.flags.c_contiguous and B.dtype == self._upper.dtype:
             # rows of B are columns to BLAS: solve Bᵀ U⁻¹ U⁻ᵀ from the right, without reordering B
-            trsm: Any = get_blas_funcs("trsm", (self._upper,))
-            return trsm(1.0, self._upper, self._half_solve(B), side=1, trans_a=1, overwrite_b=1).T
-        return _lapack("potrs", self._upper)(self._upper, B, lower=0)[0]
+            half = self._half_solve(B)
+            trsm_right(self._upper, half, transposed=True)
+            return half.T
+        solved = np.array(B, dtype=self._upper.dtype, order="F")
+        potrs(self._upper, solved)
+        return solved
 
     def _half_solve(self, B: Array, *, overwrite: bool = False) -> Array:
         """Return Bᵀ U⁻¹ for a C-contiguous B (n, k): half of a solve."""
-        trsm: Any = get_blas_funcs("trsm", (self._upper,))
-        return trsm(1.0, self._upper, B.T, side=1, overwrite_b=overwrite)
+        half = B.T if overwrite else B.T.copy(order="F")
+        trsm_right(self._upper, half, transposed=False)
+        return half
 
     def largest_eigenvalue(self, iterations: int = 15) -> float:
         """Return the largest eigenvalue of A = UᵀU, by power iterations from the constant vector.
@@ -65,8 +70,13 @@ class CholeskyFactor:
 
     def inverse_factor(self) -> Array:
         """Return W, (n, n), with W Wᵀ = A⁻¹."""
-        inverse, _ = _lapack("trtri", self._upper)(self._upper, lower=0)
-        return np.triu(inverse)
+        return np.triu(self._inverse_upper())
+
+    def _inverse_upper(self) -> Array:
+        """Return U⁻¹, above the diagonal; what is below is arbitrary."""
+        inverse = self._upper.copy(order="F")
+        trtri(inverse)
+        return inverse
 
     def inverse_diagonal(self, rows: NDArray[np.integer] | None = None) -> Array:
         """Return the diagonal of A⁻¹, or some of its entries.
@@ -84,8 +94,7 @@ class CholeskyFactor:
 
     @cached_property
     def _whole_diagonal(self) -> Array:
-        inverse, _ = _lapack("trtri", self._upper)(self._upper, lower=0)
-        out = np.zeros(len(self))
+        inverse, out = self._inverse_upper(), np.zeros(len(self))
         for start in range(0, len(self), _COLUMNS):  # columns lie together in memory
             stop = start + _COLUMNS
             above, corner = inverse[:start, start:stop], np.triu(inverse[start:stop, start:stop])
@@ -100,7 +109,8 @@ def upper_factor(matrix: Array) -> Array:
     Only the lower triangle of the C-ordered matrix is read.
     """
     # The transpose of a C-ordered array is what LAPACK calls its own order: lower is upper.
-    upper, info = _lapack("potrf", matrix)(matrix.T, lower=0, overwrite_a=1, clean=0)
+    upper = np.asfortranarray(matrix.T)
+    info = potrf(upper)
     if info:
         raise NotPositiveDefiniteError(
             f"the leading minor of order {info} is not positive definite: use a larger alpha."
@@ -127,8 +137,3 @@ def _unit_vectors(
         units = np.zeros((n, len(rows[part])), dtype=dtype)
         units[rows[part], np.arange(units.shape[1])] = 1.0
         yield part, units
-
-
-def _lapack(name: str, matrix: Array) -> Any:
-    """Return a LAPACK routine for the precision of the matrix (not kept: it does not pickle)."""
-    return get_lapack_funcs(name, (matrix,))

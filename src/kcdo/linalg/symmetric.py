@@ -1,12 +1,10 @@
 """Whole symmetric matrices, for derivatives: an inverse, and products that give a triangle only."""
 
-from typing import Any
-
 import numpy as np
-from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from kcdo.arrays import Array
 from kcdo.linalg.cholesky import upper_factor
+from kcdo.linalg.routines import potri, syrk
 
 _BLOCK = 128
 
@@ -17,10 +15,9 @@ def symmetric_inverse(matrix: Array) -> tuple[Array, float]:
     Only the lower triangle of the C-ordered matrix is read; its memory is used.
     """
     upper = upper_factor(matrix)
-    potri: Any = get_lapack_funcs("potri", (upper,))
     log_determinant = 2.0 * float(np.sum(np.log(upper.diagonal())))
-    inverse, _ = potri(upper, lower=0, overwrite_c=1)
-    return mirrored(inverse.T), log_determinant
+    potri(upper)
+    return mirrored(upper.T), log_determinant
 
 
 def weighted_square(matrix: Array, weights: Array) -> Array:
@@ -30,13 +27,12 @@ def weighted_square(matrix: Array, weights: Array) -> Array:
     array([[-3.,  2.],
            [ 2.,  4.]])
     """
-    syrk: Any = get_blas_funcs("syrk", (matrix,))
     total = np.zeros_like(matrix, order="F")
     for sign in (1.0, -1.0):
         chosen = np.flatnonzero(sign * weights > 0)
         if len(chosen):
             rows = matrix[chosen] * np.sqrt(np.abs(weights[chosen]))[:, None]
-            total = syrk(sign, rows.T, beta=1.0, c=total, lower=0, overwrite_c=1)
+            syrk(sign, rows.T, total, lower=False)
     return mirrored(total.T)
 
 

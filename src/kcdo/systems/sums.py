@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 
 from kcdo.arrays import Array
 from kcdo.consistency import need, shape
 from kcdo.errors import InvalidInputError
+from kcdo.linalg.routines import syrk
 from kcdo.memory import require_memory
 from kcdo.systems.groups import are_counts
 
@@ -70,7 +70,7 @@ class NystromSums:
         if not unit:
             section *= np.sqrt(weights)[:, None]
         # the transpose of a C-ordered section is a Fortran array: no copy, half the work of gemm
-        self.cross = dsyrk(1.0, section.T, beta=1.0, c=self.cross, lower=1, overwrite_c=1)
+        syrk(1.0, section.T, self.cross, lower=True)
         if not unit:
             section *= np.sqrt(weights)[:, None]
         self.targets += targets.T @ section
