@@ -7,7 +7,8 @@ import kcdo
 from kcdo.components import Atoms, Effort, Settings
 from kcdo.distributions import SpikesBatch
 from kcdo.fitting.local import LocalLoss, Neighbourhoods
-from kcdo.fitting.metric import MetricSearch, choose_metrics, feature_map, used_features
+from kcdo.fitting.metric import MetricSearch
+from kcdo.fitting.metric_choice import choose_metrics, feature_map, used_features
 from kcdo.fitting.objectives import RegressionLoss
 from kcdo.fitting.smoothed import mixing_shares
 from kcdo.kernels import FeatureMap, FreeScales, Gaussian, Laplace, Matern, metric_coordinates

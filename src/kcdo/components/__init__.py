@@ -18,6 +18,7 @@ from kcdo.components.density import (
     Training,
 )
 from kcdo.components.gate import Gate
+from kcdo.components.likeness import EVERY, Bandwidths, RowTable
 from kcdo.components.linear import LinearParameters, LinearRegression, LinearSystem
 from kcdo.components.location_scale import (
     LocationParameters,
@@ -33,18 +34,11 @@ from kcdo.components.location_scale import (
 )
 from kcdo.components.mean import MeanOperator
 from kcdo.components.mixture import NAMES, Combination, Mixture, ModelParameters
+from kcdo.components.near_location import Location
 from kcdo.components.nearest import KeptNearest, NearestDensity, NearestParameters
 from kcdo.components.node_values import MatrixValues, RowValues, SolvedValues
 from kcdo.components.settings import Effort, Settings
-from kcdo.components.smoothed import (
-    EVERY,
-    Bandwidths,
-    Location,
-    RowTable,
-    SmoothedParameters,
-    SmoothedRows,
-    Smoother,
-)
+from kcdo.components.smoothed import SmoothedParameters, SmoothedRows, Smoother
 from kcdo.components.tails import MarginalTail, MarginalTailParameters, student_tail
 from kcdo.components.univariate import (
     AtomParameters,

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.components.smoothed import Bandwidths, Likeness, RowTable, SmoothedRows
+from kcdo.components.likeness import Bandwidths, Likeness, RowTable
+from kcdo.components.smoothed import SmoothedRows
 from kcdo.consistency import need, shape
 from kcdo.distributions import Batch
 

@@ -9,9 +9,10 @@ from kcdo.arrays import Array
 from kcdo.components.atoms import Atoms, AtomShares
 from kcdo.components.base import Component, ComponentParameters, points_of
 from kcdo.components.density import DensityOperator
+from kcdo.components.likeness import Bandwidths
 from kcdo.components.mixture import Mixture, ModelParameters
 from kcdo.components.settings import Settings
-from kcdo.components.smoothed import Bandwidths, SmoothedParameters
+from kcdo.components.smoothed import SmoothedParameters
 from kcdo.consistency import need, shape
 from kcdo.distributions import Batch, GroupedBatch, MixtureBatch, SpikesBatch, TransformedBatch
 from kcdo.inputs import GaussianInput, SampleInput

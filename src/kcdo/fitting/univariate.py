@@ -24,8 +24,8 @@ from kcdo.components import (
     unrounded,
 )
 from kcdo.distributions import Batch, MixtureBatch, TransformedBatch
-from kcdo.fitting.metric import (
-    Metric,
+from kcdo.fitting.metric import Metric
+from kcdo.fitting.metric_choice import (
     choose_metrics,
     feature_map,
     last_word,
