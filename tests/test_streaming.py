@@ -305,6 +305,18 @@ def test_any_partition_gives_the_same_sums(cuts, random):
     assert_same_sums(first.sums_, whole.sums_)
 
 
+def test_sums_that_were_loaded_may_go_on():
+    """They may be read-only or lie in C's order; sections may be of float32."""
+    rng = np.random.default_rng(0)
+    section, targets = rng.random((20, 3)).astype(np.float32), rng.random((20, 2))
+    expected, loaded = NystromSums.empty(3, 2), NystromSums.empty(3, 2)
+    loaded.cross = np.ascontiguousarray(loaded.cross)
+    loaded.cross.flags.writeable = False
+    expected.add(section.astype(float), targets, np.ones(20))
+    loaded.add(section, targets, np.ones(20))
+    np.testing.assert_allclose(np.tril(loaded.cross), np.tril(expected.cross), rtol=1e-6)
+
+
 def test_alpha_follows_the_rows_seen():
     X, Y = waves()
     parts = fixed(alpha=None)

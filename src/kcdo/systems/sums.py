@@ -69,8 +69,10 @@ class NystromSums:
         unit = bool(np.all(weights == 1.0))
         if not unit:
             section *= np.sqrt(weights)[:, None]
+        if not self.cross.flags.writeable or not self.cross.flags.f_contiguous:  # as it was loaded
+            self.cross = self.cross.copy(order="F")
         # the transpose of a C-ordered section is a Fortran array: no copy, half the work of gemm
-        syrk(1.0, section.T, self.cross, lower=True)
+        syrk(1.0, np.asarray(section.T, dtype=float, order="F"), self.cross, lower=True)
         if not unit:
             section *= np.sqrt(weights)[:, None]
         self.targets += targets.T @ section
