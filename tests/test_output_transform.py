@@ -8,7 +8,7 @@ from kcdo.components import Atoms, Effort, Settings
 from kcdo.distributions import SpikesBatch
 from kcdo.fitting.local import LocalLoss, Neighbourhoods
 from kcdo.fitting.metric import MetricSearch
-from kcdo.fitting.metric_choice import choose_metrics, feature_map, used_features
+from kcdo.fitting.metric_choice import _settled, choose_metrics, feature_map, used_features
 from kcdo.fitting.objectives import RegressionLoss
 from kcdo.fitting.smoothed import mixing_shares
 from kcdo.kernels import FeatureMap, FreeScales, Gaussian, Laplace, Matern, metric_coordinates
@@ -318,3 +318,20 @@ def test_densities_do_not_jump_at_knots(beside_zero, model):
         hair = 1e-9 * (knots[-1] - knots[0])
         left, right = (dist.pdf(knots + sign * hair) for sign in (-1.0, 1.0))
         np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-12)
+
+
+def test_one_scale_for_all_columns_costs_one_nat_of_all_rows():
+    rng = np.random.default_rng(5)
+    X, settings = (
+        rng.normal(size=(80, 6)),
+        Settings(effort=Effort(crossed_rows=0, crossed_per_column=0)),
+    )
+    targets = X.sum(axis=1, keepdims=True) / 6**0.5 + 0.3 * rng.normal(size=(80, 1))
+    search = MetricSearch(X, targets, np.ones(80), Gaussian(), np.arange(6), settings)
+    hopeless = np.append(search.middle + 6.0, np.log(3.0))
+    metric = _settled(search, [hopeless])
+    assert metric.shared
+    theta = metric.theta(6)
+    assert np.ptp(theta[:-1]) == pytest.approx(0.0, abs=1e-12)
+    loss, error = search.objective(theta, 1).judged(theta)
+    assert metric.loss == pytest.approx(loss + 1.0 / 80 + np.log(error), abs=1e-9)

@@ -25,7 +25,7 @@ class Effort:
         Rows on which the scales of the best are then learnt.
     held_out : int
         Least number of rows on which α and the output filter are judged, with all others in the
-        fit.
+        fit; in a learnt metric, the number.
     judged_entries : float
         Held-out rows times all rows that cost little: so many are judged if they are more.
     weighed_rows : int
@@ -33,7 +33,8 @@ class Effort:
     race_steps, steps, filter_steps : int
         Steps of a search from one start, of the last one, and of one for the output filter alone.
     factorisations, residual_factorisations : int
-        Of the system of all rows, in the search for α of the density and of that of residuals.
+        Of the system of all rows, in the search for α of the density and of that of residuals; the
+        former also in that for the noise of the location.
     near_judgements : int
         Of the systems of near rows, which cost little.
     leaders : (int, int)

@@ -233,7 +233,7 @@ def _judged_on_all(
         problem.loss,
         fixed,
         judges.beside,
-        effort.filter_steps // 3 if choice.dispensable else effort.filter_steps,
+        max(1, effort.filter_steps // 3) if choice.dispensable else effort.filter_steps,
         problem.spec.n_jobs,
     )
     of_kernel = lru_cache(maxsize=1)(lambda kernel: unfactored(kernel, rows))

@@ -148,9 +148,10 @@ def _settled(search: MetricSearch, found: list[Array]) -> Metric:
         return search.metric(score, free)
     if n > max(effort.crossed_rows, effort.crossed_per_column * len(search.columns)):
         shared_loss, shared = _shared_if_likely(search, loss)
-        if shared_loss >= loss:
+        if not shared_loss < loss:
             return search.metric(score, free)
-        return replace(search.metric(search.best([shared])[0], shared), shared=True)
+        log_error = search.judged(search.objective(shared, 1), shared)[1]
+        return replace(search.metric(shared_loss + log_error, shared), shared=True)
     _, shared = search.shared(search.objective(search.first, 1), search.first)
     scores = _cross_fitted(search)
     tied = scores[1][0] < scores[0][0]

@@ -1,7 +1,6 @@
 """A Cholesky factor that is computed in place once and then solves many systems."""
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,8 @@ class CholeskyFactor:
 
     def __init__(self, matrix: Array) -> None:
         self._upper = upper_factor(matrix)
+        # found once; a cached_property would let threads with other factors wait, up to Python 3.11
+        self._diagonal: Array | None = None
 
     def __len__(self) -> int:
         return len(self._upper)
@@ -85,14 +86,15 @@ class CholeskyFactor:
         half solves: (A⁻¹)_ii = |U⁻ᵀ e_i|².
         """
         if rows is None:
-            return self._whole_diagonal.copy()
+            if self._diagonal is None:
+                self._diagonal = self._whole_diagonal()
+            return self._diagonal.copy()
         out = np.empty(len(rows))
         for part, units in _unit_vectors(len(self), rows, _COLUMNS, self._upper.dtype):
             half = self._half_solve(units, overwrite=True)
             out[part] = np.einsum("ij,ij->i", half, half)
         return out
 
-    @cached_property
     def _whole_diagonal(self) -> Array:
         inverse, out = self._inverse_upper(), np.zeros(len(self))
         for start in range(0, len(self), _COLUMNS):  # columns lie together in memory
