@@ -7,7 +7,7 @@ from kcdo.components import Effort, LocationParameters, Settings, fit_map, log_s
 from kcdo.components.location_scale import _believed_share
 from kcdo.kernels import Gaussian, Matern
 from kcdo.rows import Rows
-from kcdo.systems import ExactRows, Groups, WhitenedSums
+from kcdo.systems import Centres, ExactRows, Groups, WhitenedSums
 
 KERNEL = Matern((1.0, 2.0), smoothness=2.5)
 NOISE = 0.15
@@ -196,3 +196,25 @@ def test_of_many_rows_variances_and_noise_come_from_some():
 def test_logarithms_of_squares_are_finite():
     assert np.isfinite(log_squares(np.array([0.0, 1e-300]))).all()
     assert log_squares(np.array([4.0]))[0] == pytest.approx(np.log(4.0), abs=1e-4)
+
+
+def test_many_queries_are_answered_some_at_a_time(monkeypatch):
+    """A section of a million queries would take gigabytes."""
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    rows = Rows(X, X[:, :1] ** 2, np.ones(50))
+    parameters = LocationParameters(Gaussian(1.0), 0.1, Gaussian(2.0), 1.0)
+    system = ExactRows(parameters.kernel, Groups.of(X)).factor(0.1 / 50)
+    model, _ = fit_map(parameters, system, rows, np.zeros(1), Settings())
+    whole = model(X)
+    largest = []
+    section = Centres.section
+
+    def watched(self, queries):
+        largest.append(len(queries))
+        return section(self, queries)
+
+    monkeypatch.setattr("kcdo.components.location_scale._QUERIES_AT_A_TIME", 16)
+    monkeypatch.setattr(Centres, "section", watched)
+    for found, expected in zip(model(X), whole, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert max(largest) <= 16

@@ -5,6 +5,7 @@ predictive sd, times a factor exp(g(x)/2) that follows noise varying with x: g i
 the log squared held-out residuals. The residuals r are held out in closed form (docs/theory.md).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,6 +20,7 @@ from kcdo.consistency import need, shape
 from kcdo.distributions import AffineBatch, Batch, StudentTail
 from kcdo.kernels import Kernel, lower_gram, weighted_median
 from kcdo.linalg import CholeskyFactor
+from kcdo.parallel import ordered_map
 from kcdo.rows import Rows, sampled
 from kcdo.systems import Centres, ExactRows, Groups, Queries, System, one_minus_leverage
 
@@ -27,6 +29,7 @@ LARGEST_RESIDUAL = 7.0
 _LEAST_SQUARE = 1e-4  # a residual of 0 must not become log 0
 _LEAST_SIGNAL = 1e-290
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
+_QUERIES_AT_A_TIME = 8192
 _LARGEST_COUNTED = 5.0  # squares beyond do not count in the overall factor
 
 
@@ -49,6 +52,15 @@ class LocationParameters:
             need(0 < noise < np.inf, "noise that is not positive")
 
 
+def _in_blocks(function: Callable[[Queries], Array], queries: Queries, n_jobs: int | None) -> Array:
+    """Return what a function says of queries, thousands at a time: a section of all is large."""
+    if not isinstance(queries, np.ndarray) or len(queries) <= _QUERIES_AT_A_TIME:
+        return function(queries)
+    starts = range(0, len(queries), _QUERIES_AT_A_TIME)
+    parts = [queries[start : start + _QUERIES_AT_A_TIME] for start in starts]
+    return np.concatenate(list(ordered_map(function, parts, n_jobs)))
+
+
 @dataclass(frozen=True, eq=False)
 class Regression:
     """x ↦ offset + k(x, centres) @ coefficients."""
@@ -63,7 +75,11 @@ class Regression:
 
     def __call__(self, queries: Queries) -> Array:
         """Return the regression at the queries, (Q, d)."""
-        return self.offset + self.centres.section(queries) @ self.coefficients
+        return _in_blocks(
+            lambda some: self.offset + self.centres.section(some) @ self.coefficients,
+            queries,
+            self.centres.n_jobs,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +106,13 @@ class Spread:
 
     def __call__(self, queries: Queries) -> Array:
         """Return the variance at the queries, (Q, d)."""
-        projected = self.centres.section(queries) @ self.whitener
-        return self.of_ratio(1.0 + self.noise - np.einsum("ij,ij->i", projected, projected))
+        whitener = self.whitener
+
+        def of_some(some: Queries) -> Array:
+            projected = self.centres.section(some) @ whitener
+            return self.of_ratio(1.0 + self.noise - np.einsum("ij,ij->i", projected, projected))
+
+        return _in_blocks(of_some, queries, self.centres.n_jobs)
 
     def of_ratio(self, ratio: Array) -> Array:
         """Return the variances (Q, d) that belong to variance ratios (Q,)."""
