@@ -1,6 +1,7 @@
 """Shared by all tests: a fixed stream of random numbers, repeatable examples, real data."""
 
 import os
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,10 @@ from kcdo.errors import DataNotFoundError
 # The same examples in every run; the campaigns of tests/fuzz look for new ones.
 settings.register_profile("kcdo", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("kcdo")
+
+# A shell that starts the tests in the background lets them, and all they start, ignore Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
