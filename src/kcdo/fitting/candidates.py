@@ -17,6 +17,7 @@ from kcdo.arrays import Array
 from kcdo.components import Settings
 from kcdo.fitting.local import LocalLoss, Neighbourhoods
 from kcdo.fitting.metric import Metric, MetricSearch
+from kcdo.fitting.metric_choice import LARGEST_TARGET
 from kcdo.fitting.pilot import Chunk, Pilot
 from kcdo.fitting.search import GOOD_ENOUGH, BestSoFar, minimise
 from kcdo.kernels import (
@@ -38,7 +39,6 @@ _SHORTER = 4.0  # of log scales: about 1/50
 _APART, _ALIKE = 1.0, 0.05  # in scales: rows that differ much, and rows that hardly do
 _WORTH = 0.01  # nats per row, with the log error, that other scales must gain
 _TIED = 0.05  # losses of families between which near rows do not decide
-_LARGEST_TARGET = 4.5
 _BLOCK_NUMBERS = 1 << 20  # distances held at a time
 _MOST_NUMBERS = 1 << 23  # of all candidates of one pass
 _FEWEST_JUDGES = 20
@@ -256,7 +256,7 @@ class _StreamedSearch(MetricSearch):
             return None
         mean, sd = weighted_mean_sd(pilot.Y, pilot.weights)
         targets = (rows.Y - mean) / np.where(sd > 0, sd, 1.0)
-        targets = np.clip(targets, -_LARGEST_TARGET, _LARGEST_TARGET)
+        targets = np.clip(targets, -LARGEST_TARGET, LARGEST_TARGET)
         lists = np.where(enough[:, None], near.lists, -1)
         return cls(
             after_warps(metric.kernel, rows.X),

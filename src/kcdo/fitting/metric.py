@@ -16,7 +16,7 @@ from kcdo.arrays import Array
 from kcdo.components import LocationParameters, Settings
 from kcdo.fitting.local import LOG_NOISE_RANGE, LocalLoss, Neighbourhoods
 from kcdo.fitting.objectives import RegressionLoss
-from kcdo.fitting.search import BestSoFar, Bounds, Objective, minimise
+from kcdo.fitting.search import GOOD_ENOUGH, BestSoFar, Bounds, Objective, minimise
 from kcdo.kernels import (
     FreeScales,
     Kernel,
@@ -27,7 +27,6 @@ from kcdo.kernels import (
 from kcdo.rows import sampled
 from kcdo.systems import Groups
 
-_GOOD_ENOUGH = 1e-4  # gain of a step, in nats per row, that is not worth another one
 _COLUMN_PRICE = 2.0  # of log(1 + (middle / s)²) of each scale s, in nats for all judged rows
 _SHARED_PRICE = 1.0  # of one scale for all columns
 _FIRST_NOISE = 0.1
@@ -202,7 +201,7 @@ class MetricSearch:
 
         bounds = [_SCALE_REACH, LOG_NOISE_RANGE]
         steps = self.settings.effort.metric_steps[0]
-        pair, value = minimise(tied, np.array([0.0, start[-1]]), bounds, steps, _GOOD_ENOUGH)
+        pair, value = minimise(tied, np.array([0.0, start[-1]]), bounds, steps, GOOD_ENOUGH)
         return value + self.shared_price, np.append(start[:-1] + pair[0], pair[1])
 
     @property
@@ -212,7 +211,7 @@ class MetricSearch:
 
     def free(self, objective: Objective, start: Array, steps: int) -> tuple[float, Array]:
         """Return what scales of their own reach, each column at its price."""
-        theta, value = minimise(self.priced(objective), start, self.bounds, steps, _GOOD_ENOUGH)
+        theta, value = minimise(self.priced(objective), start, self.bounds, steps, GOOD_ENOUGH)
         return value, theta
 
     def judged(self, objective: RegressionLoss | LocalLoss, theta: Array) -> tuple[float, float]:

@@ -30,7 +30,7 @@ _FAMILIES: tuple[Kernel, ...] = (
     Matern(smoothness=1.5),
     Gaussian(),
 )
-_LARGEST_TARGET = 4.5  # of standardised outputs: outliers do not rule the metric
+LARGEST_TARGET = 4.5  # of standardised outputs: outliers do not rule the metric
 _MOST_SCORED = 24  # columns up to which ranks come beside the columns
 _CLEARLY_BEHIND = 0.02  # nats per row by which one scale for all columns is not worth a search
 _FOLDS = 5
@@ -136,7 +136,7 @@ def _search(
 
 def _targets(rows: Rows) -> Array:
     """Return outputs for a regression, outliers cut, of mean 0 and sd 1."""
-    targets = np.clip(rows.Y, -_LARGEST_TARGET, _LARGEST_TARGET)
+    targets = np.clip(rows.Y, -LARGEST_TARGET, LARGEST_TARGET)
     return (targets - targets.mean(axis=0)) / np.maximum(targets.std(axis=0), 1e-12)
 
 
