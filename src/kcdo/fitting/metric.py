@@ -143,7 +143,7 @@ class MetricSearch:
         _, theta = some.free(some.objective(start, 0), start, effort.metric_steps[0])
         return sum(self.judged(self.objective(theta, 1), theta)), theta  # as all rows see it
 
-    def learners(self, *, thorough: bool = True) -> list["MetricSearch"]:
+    def learners(self, *, thorough: bool) -> list["MetricSearch"]:
         """Return the searches that refine the scales, each by itself; the best is taken.
 
         Few rows are all left out. Of many, some learn given their neighbours among all rows, and
