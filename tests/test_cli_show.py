@@ -58,6 +58,20 @@ def test_plot_writes_a_picture(folder, tmp_path, capsys):
     succeed_here(*command, "--at", "x=3±0.5,kind=a", capsys=capsys)
     assert "<svg" in upwards
     assert vector.read_text() != upwards
+
+
+def test_plot_draws_every_pair_of_three_targets(folder, tmp_path, capsys):
+    table = pd.read_csv(folder / "train.csv")
+    table = table.assign(v=table["y"] - table["x"])
+    table.to_csv(tmp_path / "three.csv", index=False)
+    data, model, out = tmp_path / "three.csv", tmp_path / "three.kcdo", tmp_path / "pairs.svg"
+    fit = ["fit", data, "--target", "y,z,v", "--given", "x", "--selection", "heuristic", "--quiet"]
+    succeed_here(*fit, "-o", model, capsys=capsys)
+    with mpl.rc_context({"svg.fonttype": "none"}):  # texts stay texts
+        succeed_here("plot", model, "--data", data, "--at", "x=3", "-o", out, capsys=capsys)
+    drawn = out.read_text()
+    assert drawn.count('id="axes_') == 6  # three pairs, and each by itself
+    assert "given x = 3" in drawn
     one = ["plot", folder / "one.kcdo", *data, "-o"]
     fail_here(
         capsys,

@@ -661,6 +661,21 @@ def test_two_outputs_are_contours():
         kcdo.plot_distribution(dist)
 
 
+def test_pairs_of_three_outputs_are_panels():
+    dist, _ = made(q=1, d=3)
+    figure = kcdo.plot_pairs(dist, title="given x = 1")
+    labels = [(ax.get_xlabel(), ax.get_ylabel()) for ax in figure.axes]
+    singles = [(f"y{i}", "density") for i in range(3)]
+    assert sorted(labels) == sorted([("y0", "y1"), ("y0", "y2"), ("y1", "y2"), *singles])
+    drawn = {ax.get_xlabel(): ax for ax in figure.axes if ax.get_ylabel() == "density"}
+    line = drawn["y1"].lines[0]
+    np.testing.assert_allclose(line.get_ydata(), dist.marginal(1).pdf(line.get_xdata())[0])
+    assert sum(ax.get_legend() is not None for ax in figure.axes) == 2  # one of each kind
+    assert figure.get_suptitle() == "given x = 1"
+    with pytest.raises(InvalidInputError, match="two to 5 outputs; there are 1"):
+        kcdo.plot_pairs(dist.marginal(0))
+
+
 def test_distributions_draw_themselves():
     X, y = table()
     dist = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, y).conditional(X[:2])

@@ -68,6 +68,7 @@ from kcdo.plotting import ReportDisplay as ReportDisplay
 from kcdo.plotting import RidgelineDisplay as RidgelineDisplay
 from kcdo.plotting import ViolinDisplay as ViolinDisplay
 from kcdo.plotting import plot_distribution as plot_distribution
+from kcdo.plotting import plot_pairs as plot_pairs
 from kcdo.regularisation import CorrectedScheme as CorrectedScheme
 from kcdo.regularisation import PowerScheme as PowerScheme
 from kcdo.regularisation import PrintedScheme as PrintedScheme

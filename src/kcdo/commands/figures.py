@@ -26,8 +26,10 @@ from kcdo.plotting import (
     JointDensityDisplay,
     ViolinDisplay,
     plot_distribution,
+    plot_pairs,
 )
 from kcdo.plotting.canvas import draw_rug
+from kcdo.plotting.pairs import MOST_OUTPUTS
 from kcdo.plotting.queries import TITLE_WIDTH
 from kcdo.plotting.slices import drawn_rows
 
@@ -92,7 +94,7 @@ def model_display(
 
 
 def _point_display(model: Model, X: Any, Y: Any, target: str | None, query: Query) -> Any:
-    """Draw the curve of one target, or the contours of the first two, at a query."""
+    """Draw the curve of one target, or the contours of pairs of targets, at a query."""
     dist = query.distribution(model)
     if target is not None or len(model.targets) == 1:
         place = model.targets.index(target or model.targets[0])
@@ -105,9 +107,11 @@ def _point_display(model: Model, X: Any, Y: Any, target: str | None, query: Quer
         axes.set_title(_title(query), fontsize="medium")
         return Drawn(axes.figure)
     X, Y = drawn_rows(X, Y)
-    display = JointDensityDisplay.from_distribution(
-        dist, Y, weights=_near(model, X, query), title=_title(query)
-    )
+    near, title = _near(model, X, query), _title(query)
+    if len(model.targets) > 2:
+        first = list(range(min(len(model.targets), MOST_OUTPUTS)))
+        return Drawn(plot_pairs(dist.marginal(first), Y.iloc[:, first], weights=near, title=title))
+    display = JointDensityDisplay.from_distribution(dist, Y, weights=near, title=title)
     display.ax_.title.set_fontsize("medium")
     return display
 

@@ -66,8 +66,8 @@ def plot(
     at: Annotated[
         str | None,
         typer.Option(
-            help="Values of inputs that are not across; of all inputs: the density there, two "
-            "targets jointly."
+            help="Values of inputs that are not across; of all inputs: the density there, of "
+            "several targets of every pair of the first five."
         ),
     ] = None,
     drop_missing: DropMissing = False,

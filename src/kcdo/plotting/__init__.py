@@ -9,6 +9,7 @@ from kcdo.plotting.distribution import plot_distribution
 from kcdo.plotting.heatmap import DensityHeatmapDisplay
 from kcdo.plotting.importance import ImportanceDisplay
 from kcdo.plotting.joint import JointDensityDisplay
+from kcdo.plotting.pairs import plot_pairs
 from kcdo.plotting.report import ReportDisplay
 from kcdo.plotting.ridgeline import RidgelineDisplay
 from kcdo.plotting.violins import ViolinDisplay
@@ -22,4 +23,5 @@ __all__ = [
     "RidgelineDisplay",
     "ViolinDisplay",
     "plot_distribution",
+    "plot_pairs",
 ]

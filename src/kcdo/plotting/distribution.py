@@ -48,7 +48,8 @@ def plot_distribution(dist: Predictive, ax: Any = None) -> Any:
     d = dist.n_outputs
     if d > 2:
         raise InvalidInputError(
-            f"no picture shows {d} outputs at once: choose some, as in dist.marginal([0, 1])."
+            f"no picture shows {d} outputs at once: choose some, as in dist.marginal([0, 1]), or "
+            "draw one query by kcdo.plot_pairs."
         )
     if d == 2 and len(dist) == 1:
         return JointDensityDisplay.from_distribution(dist, ax=ax).ax_
