@@ -89,10 +89,28 @@ def test_stages_of_known_shares_tell_the_time_that_is_left(monkeypatch):
     ]
 
 
+def test_parts_of_a_stage_tell_the_time_of_those_after_it(monkeypatch):
+    """Already in the first stage: what half of it took tells about the whole."""
+    terminal = on_terminal(monkeypatch)
+    clock = iter([0.0, 4.0, 8.0, 8.0, 8.0, 20.0, 20.0, 20.0])
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: next(clock))
+    told = Progress(verbose=True, shares={"families": 0.2, "metric": 0.8})
+    with told.stage("families"):
+        told.update(1, 2)
+    with told.stage("metric"):
+        told.update(1, 4)
+    lines = [line.strip() for line in terminal.getvalue().split("\r")[1:]]
+    assert lines[:2] == ["kcdo  families ...", "kcdo  families: 50 %, about 36 s left"]
+    assert lines[3:5] == [
+        "kcdo  metric, about 32 s left ...",
+        "kcdo  metric: 25 %, about 30 s left",  # 20 s for 0.4 of all
+    ]
+
+
 def test_the_stages_of_a_default_fit_have_shares():
     """Their names are those of the fit, and the shares make one whole."""
     page = (Path(__file__).parents[1] / "docs/architecture.md").read_text(encoding="utf-8")
-    told = re.findall(r"^\d\. \*\*([\w ]+)\*\*", page, flags=re.MULTILINE)
+    told = re.findall(r"^\d+\. \*\*([\w ]+)\*\*", page, flags=re.MULTILINE)
     assert list(SHARES) == told
     assert sum(SHARES.values()) == pytest.approx(1)
 
@@ -109,6 +127,18 @@ def test_silence(capsys):
     with told.stage("nothing"):
         told.update(1, 2)
     assert capsys.readouterr().err == ""
+
+
+def test_a_default_fit_tells_the_time_that_is_left_from_its_first_stage_on(monkeypatch, rng):
+    terminal = on_terminal(monkeypatch)
+    X = rng.normal(size=(60, 1))
+    kcdo.ConditionalDensityOperator(verbose=True).fit(X, X[:, 0] + rng.normal(size=60))
+    lines = [line.strip() for line in terminal.getvalue().split("\r")[1:]]
+    stages = list(dict.fromkeys(re.match(r"kcdo  ([\w ]+?)( \.\.\.|[,:])", x)[1] for x in lines))
+    assert stages[:3] == ["families", "metric", "transform"]
+    first = [line for line in lines if line.startswith("kcdo  families: ")]
+    assert any("about" in line and line.endswith("left") for line in first)
+    assert any(re.match(r"kcdo  metric, about .* left \.\.\.", line) for line in lines)
 
 
 def test_a_fit_names_its_stages_on_a_terminal(monkeypatch, rng):

@@ -86,14 +86,20 @@ class Progress:
             if name in self.shares:
                 self._taken[name] = time.perf_counter() - stage.started
 
-    def _rest(self, name: str) -> str:
-        """Return about how long a stage and those after it take, if that can be told."""
-        done = sum(self.shares[other] for other in self._taken)
-        names = list(self.shares)
-        if name not in self.shares or done < _TELLING:
+    def _rest(self, name: str, elapsed: float = 0.0, part: float = 0.0) -> str:
+        """Return about how long the rest of a stage and those after it take, if that can be told.
+
+        ``part`` of the stage is done, which took ``elapsed`` seconds.
+        """
+        if name not in self.shares:
             return ""
-        to_come = sum(self.shares[other] for other in names[names.index(name) :])
-        return f", about {duration(sum(self._taken.values()) * to_come / done)} left"
+        own, names = self.shares[name] * part, list(self.shares)
+        done = sum(self.shares[other] for other in self._taken) + own
+        if done < _TELLING:
+            return ""
+        to_come = sum(self.shares[other] for other in names[names.index(name) :]) - own
+        taken = sum(self._taken.values()) + elapsed
+        return f", about {duration(taken * to_come / done)} left"
 
     def update(self, done: float, total: float) -> None:
         """Say how much of the innermost stage is done, in steps of five per cent."""
@@ -103,7 +109,19 @@ class Progress:
         percent = int(20 * done / total) * 5
         if percent > stage.percent:
             stage.percent = percent
-            self._rewrite(f"{stage.name}: {percent} %{_left(stage, done / total)}")
+            self._rewrite(f"{stage.name}: {percent} %{self._left(stage, done / total)}")
+
+    def _left(self, stage: _Stage, part: float) -> str:
+        """Return how long the rest takes if it goes on as before; nothing until that can be told.
+
+        Where it is known which stages follow, they are counted in.
+        """
+        if not 0.05 <= part < 1:
+            return ""
+        elapsed = time.perf_counter() - stage.started
+        if stage.name in self.shares:
+            return self._rest(stage.name, elapsed, part)
+        return f", {duration(elapsed * (1 - part) / part)} left"
 
     @contextmanager
     def _on_terminal(self, stage: _Stage) -> Iterator[None]:
@@ -150,13 +168,6 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _left(stage: _Stage, share: float) -> str:
-    """Return how long the rest takes if it goes on as before; nothing until that can be told."""
-    if not 0.05 <= share < 1:
-        return ""
-    return f", {duration((time.perf_counter() - stage.started) * (1 - share) / share)} left"
 
 
 def _announce(stage: _Stage) -> None:

@@ -5,7 +5,7 @@ scales anew judge whether columns have scales of their own, and how much wider p
 than the rows that chose them say.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -20,7 +20,7 @@ from kcdo.fitting.objectives import normal_loss
 from kcdo.fitting.search import BestSoFar
 from kcdo.kernels import FeatureMap, FreeScales, Gaussian, Kernel, Matern
 from kcdo.parallel import blas_limit, ordered_map
-from kcdo.progress import Deadline
+from kcdo.progress import SILENT, Progress
 from kcdo.rows import Rows, fold_numbers
 from kcdo.systems import ExactRows, Groups
 
@@ -50,29 +50,31 @@ def choose_metrics(
     settings: Settings,
     kernel: Kernel,
     features: FeatureMap,
-    deadline: Deadline | None = None,
+    progress: Progress = SILENT,
 ) -> list[Metric]:
     """Choose family, scales and noise of rows of features: two metrics, the better one first.
 
     Families are compared on some rows. The best of those that see ranks and the best of the others
     are learnt on all rows, or the best two: components of a mixture that err in different ways.
-    After the deadline they stay as some rows found them.
+    After the deadline of the progress they stay as some rows found them.
     """
     views = features.views() if kernel.family_open else []
     views = views or [np.arange(rows.X.shape[1])]
     n_usual = len({len(view) for view in views})
     usual, drawn_out = views[:n_usual], views[n_usual:]
     templates = _FAMILIES if kernel.family_open else families(kernel)
-    with blas_limit(1):
-        rough = _rough_searches(rows, settings, product(usual, templates))
+    with blas_limit(1), progress.stage("families"):
+        rough = _rough_searches(rows, settings, list(product(usual, templates)), progress)
         if drawn_out:  # heavy tails as they are, for the best families
             best = {len(each.columns): each.template for *_, each in reversed(rough)}
             pairs = [(view, best[len(view)]) for view in drawn_out]
-            rough = sorted(rough + _rough_searches(rows, settings, pairs), key=lambda each: each[0])
-        others = [each for each in rough[1:] if len(each[2].columns) != len(rough[0][2].columns)]
-        chosen = [rough[0], *(others or rough[1:])[:1]]
-        if deadline is not None and not deadline.allows("the refined metric"):
-            return [search.metric(loss, theta) for loss, theta, search in chosen]
+            rough += _rough_searches(rows, settings, pairs)
+            rough.sort(key=lambda each: each[0])
+    others = [each for each in rough[1:] if len(each[2].columns) != len(rough[0][2].columns)]
+    chosen = [rough[0], *(others or rough[1:])[:1]]
+    if not progress.deadline.allows("the refined metric"):
+        return [search.metric(loss, theta) for loss, theta, search in chosen]
+    with blas_limit(1), progress.stage("metric"):
         found = _settled_each([each[1:] for each in chosen], settings)
     return sorted(found, key=lambda metric: metric.loss)
 
@@ -95,11 +97,17 @@ def _settled_each(chosen: list[tuple[Array, MetricSearch]], settings: Settings) 
 
 
 def _rough_searches(
-    rows: Rows, settings: Settings, pairs: Iterable[tuple[NDArray[np.integer], Kernel]]
+    rows: Rows,
+    settings: Settings,
+    pairs: Sequence[tuple[NDArray[np.integer], Kernel]],
+    progress: Progress = SILENT,
 ) -> list[tuple[float, Array, MetricSearch]]:
     """Return loss, parameters and search of features with families, the best first."""
     searches = [_search(rows, settings, template, columns) for columns, template in pairs]
-    found = ordered_map(lambda each: (*each.rough(), each), searches, settings.n_jobs)
+    found = []
+    for each in ordered_map(lambda each: (*each.rough(), each), searches, settings.n_jobs):
+        found.append(each)
+        progress.update(len(found), len(searches))
     return sorted(found, key=lambda each: each[0])
 
 

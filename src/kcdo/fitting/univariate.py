@@ -64,14 +64,13 @@ def fit_univariate(
     atoms = Atoms.of(y)
     gap = float(np.sqrt(12.0) * problem.floor[0])
     rows = problem.rows.with_outputs(unrounded(problem.rows.Y, gap, atoms, spec.seed))
-    with spec.progress.stage("transform"):
-        features = feature_map(rows.X, spec.kernel_x)
-        seen = replace(rows, X=features(rows.X))
-        transform, metrics = choose_transform(seen, spec, features)
-        used = used_features(metrics, seen.X.shape[1])
-        metrics = [metric.on(used, seen.X.shape[1]) for metric in metrics]
-        if features.features:
-            features, seen = features.take(used), replace(seen, X=seen.X[:, used])
+    features = feature_map(rows.X, spec.kernel_x)
+    seen = replace(rows, X=features(rows.X))
+    transform, metrics = choose_transform(seen, spec, features)
+    used = used_features(metrics, seen.X.shape[1])
+    metrics = [metric.on(used, seen.X.shape[1]) for metric in metrics]
+    if features.features:
+        features, seen = features.take(used), replace(seen, X=seen.X[:, used])
     mapped = seen.with_outputs(transform.forward(seen.Y))
     if atoms is None and gap > 0 and _below_rounding(mapped, transform, metrics[0], gap, settings):
         atoms = Atoms.of_every_value(y)
@@ -141,29 +140,38 @@ def choose_transform(
     Straight, or to normal scores: judged by the held-out log score and CRPS, in units of the
     outputs, of rows that are smoothed in a metric learnt for each.
     """
-    y, weights, settings = rows.Y[:, 0], rows.weights, spec.settings
-    deadline = spec.progress.deadline
-    straight, scores = standardised(y, weights), normal_scores(y, weights)
-    mapped = rows.with_outputs(straight.forward(rows.Y))
-    metrics = choose_metrics(mapped, settings, spec.kernel_x, features, deadline)
-    if spec.transforms and not deadline.allows("normal scores"):
-        return straight, metrics
-    if not spec.transforms:
-        return straight, [last_word(metrics[0], mapped, settings), *metrics[1:]]
+    chosen, settings, progress = (
+        standardised(rows.Y[:, 0], rows.weights),
+        spec.settings,
+        spec.progress,
+    )
+    mapped = rows.with_outputs(chosen.forward(rows.Y))
+    metrics = choose_metrics(mapped, settings, spec.kernel_x, features, progress)
+    with progress.stage("transform"):
+        if spec.transforms:
+            if not progress.deadline.allows("normal scores"):
+                return chosen, metrics
+            chosen, metrics = _or_normal_scores(chosen, metrics, rows, settings)
+            if not progress.deadline.allows("the last word on the noise"):
+                return chosen, metrics
+        mapped = rows.with_outputs(chosen.forward(rows.Y))
+        return chosen, [last_word(metrics[0], mapped, settings), *metrics[1:]]
+
+
+def _or_normal_scores(
+    straight: Tabulated, metrics: list[Metric], rows: Rows, settings: Settings
+) -> tuple[Tabulated, list[Metric]]:
+    """Return a map and its metrics, or normal scores with theirs where rows gain by them."""
+    scores = normal_scores(rows.Y[:, 0], rows.weights)
     mapped = rows.with_outputs(scores.forward(rows.Y))
     others = [same_metric(metrics[0], mapped, settings)]
     pairs = ((straight, metrics[0]), (scores, others[0]))
     losses = list(
         ordered_map(lambda pair: _loss(pair[0], pair[1], rows, settings), pairs, settings.n_jobs)
     )
-    chosen = straight
     if losses[1] < losses[0] - _TRANSFORM_GAIN - _SURE_GAIN / rows.total:
-        others += [same_metric(each, mapped, settings) for each in metrics[1:]]
-        chosen, metrics = scores, others
-    if not deadline.allows("the last word on the noise"):
-        return chosen, metrics
-    mapped = rows.with_outputs(chosen.forward(rows.Y))
-    return chosen, [last_word(metrics[0], mapped, settings), *metrics[1:]]
+        return scores, others + [same_metric(each, mapped, settings) for each in metrics[1:]]
+    return straight, metrics
 
 
 def _loss(transform: Tabulated, metric: Metric, rows: Rows, settings: Settings) -> float:
