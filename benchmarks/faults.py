@@ -18,6 +18,8 @@ from dask import delayed
 import kcdo
 from benchmarks.workers import two_workers
 
+TOLD_EVERY = 20  # fits
+
 
 def data(rows: int, chunks: int) -> list[tuple[np.ndarray, np.ndarray]]:
     rng = np.random.default_rng(0)
@@ -84,6 +86,8 @@ def main() -> None:
                 fitted = outcome["model"]
                 found["chunks done again"] += fitted.stream_.retries
                 deviation = max(deviation, float(np.abs(answer(fitted) - expected).max()))
+            if (number + 1) % TOLD_EVERY == 0:
+                print(f"{number + 1} fits: {found}, deviation {deviation:g}", flush=True)
     print(f"{options.fits} fits of {options.rows} rows in {options.chunks} chunks")
     for name, count in found.items():
         print(f"  {name}: {count}")

@@ -85,6 +85,41 @@ def test_without_a_test_the_rows_of_the_fit_are_held_out_in_turn(folder, tmp_pat
     assert facts["test"]["log_score"] == pytest.approx(kept["test"]["log_score"], abs=0.4)
 
 
+@pytest.mark.parametrize(
+    ("options", "n", "words"),
+    [
+        ([], 200, "Measured on 200 rows, each predicted by a fit with the same parameters"),
+        (["--calibrate", "0.2"], 160, "that had not seen it. The scores are of 160 rows"),
+        (["--test", "0.2"], 40, "Measured on 40 of these rows, which were kept back from the fit."),
+    ],
+)
+def test_a_report_shows_the_held_out_predictions_of_the_fit(
+    folder, frame, tmp_path, capsys, monkeypatch, options, n, words
+):
+    out, page = tmp_path / "m.kcdo", tmp_path / "r.html"
+    facts = json.loads(succeed_here(*fit(folder, *options, "--json", "-o", out), capsys=capsys))
+    model = load_model(out).estimator
+    kept = model.foretold_
+    np.testing.assert_array_equal(kept.outputs[:, 0], frame["speed"].to_numpy()[kept.rows])
+    assert kept.accuracy.outputs[0].crps == pytest.approx(facts["test"]["crps"]["speed"])
+    inside = facts["test"]["coverage"]["speed"]["0.9"]
+    assert kept.accuracy.outputs[0].coverage(0.9) == pytest.approx(inside)
+
+    def refit(*_):
+        raise AssertionError("the fit was done again")
+
+    monkeypatch.setattr(type(model), "refit", refit)
+    succeed_here("report", out, "--data", folder / "data.csv", "--quiet", "-o", page, capsys=capsys)
+    text = page.read_text()
+    assert words in text
+    assert f'<p class="on">{n} held-out rows</p>' in text
+    monkeypatch.undo()
+    other = frame.assign(speed=frame["speed"] + 1.0)  # of another table nothing was kept
+    other.to_csv(tmp_path / "other.csv", index=False)
+    succeed_here("report", out, "--data", tmp_path / "other.csv", "-o", page, capsys=capsys)
+    assert words not in page.read_text() or not options
+
+
 def test_the_time_left_of_held_out_scores_is_shown(folder, tmp_path, monkeypatch):
     shown = []
 

@@ -16,6 +16,7 @@ from scipy.stats import norm
 
 import kcdo
 from kcdo.distributions import ConditionalDistribution
+from kcdo.errors import InvalidInputError
 from kcdo.progress import Progress
 from kcdo.reports import curves
 from kcdo.reports.accuracy import Accuracy, OutputAccuracy, measure_accuracy
@@ -24,6 +25,7 @@ from kcdo.reports.columns import Column
 from kcdo.reports.curves import Axis, bytes_per_curve, compute_curves
 from kcdo.reports.effect_figures import effect_figures
 from kcdo.reports.effects import measure_effects
+from kcdo.reports.foretold import Foretold
 from kcdo.reports.grids import plan_grids
 from kcdo.reports.inputs import even_values
 from kcdo.reports.sections import accuracy_section
@@ -350,3 +352,32 @@ def test_spikes_keep_their_mass_in_the_curves():
     for centre, mass in zip(10 * X[:, 0], masses, strict=True):
         below = np.linspace(-20, 20, 96) < centre
         assert mass[below].sum() == pytest.approx(0.5, abs=1e-3)
+
+
+def test_predictions_of_held_out_rows_belong_to_their_table():
+    rng = np.random.default_rng(0)
+    X, Y = rng.uniform(size=(50, 1)), rng.standard_normal((50, 2))
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X[:30], Y[:30])
+    rows = np.arange(5, 20)
+    kept = Foretold.of(model, [(rows, model.conditional(X[30:][rows]))], Y[30:], in_turn=False)
+    expected = model.conditional(X[30:][rows]).logpdf_pairs(Y[30:][rows])
+    np.testing.assert_allclose(kept.accuracy.log_densities, expected)
+    assert kept.is_of(Y[30:])
+    assert not kept.is_of(Y)  # other rows are there
+    assert not kept.is_of(Y[30:, :1])
+    assert not kept.is_of(Y[30:45])
+    whole = kept.at(np.arange(30, 50))
+    assert whole.is_of(Y)
+    np.testing.assert_array_equal(whole.rows, rows + 30)
+    for changes in (
+        {"rows": rows - 10},
+        {"rows": rows[1:]},
+        {"outputs": kept.outputs[:, :1]},
+        {"accuracy": Accuracy(kept.accuracy.log_densities, ())},
+    ):
+        with pytest.raises(InvalidInputError, match="parts do not fit"):
+            replace(kept, **changes)
+    with pytest.raises(InvalidInputError, match="rows of outputs"):
+        replace(kept.accuracy, log_densities=np.zeros(3))
+    with pytest.raises(InvalidInputError, match="widths"):
+        replace(kept.accuracy.outputs[0], widths=(1.0,))

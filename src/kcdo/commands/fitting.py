@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from kcdo.commands.models import Model
 from kcdo.commands.naming import Bounds, Wanted
@@ -39,12 +40,12 @@ def unfitted(X: pd.DataFrame, wanted: Wanted, options: FitOptions) -> Conditiona
     return ConditionalDensityOperator(_kernel(X, wanted), **chosen)
 
 
-def known_rows(model: Model, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows whose categories the model has seen."""
+def known_rows(model: Model, frame: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which rows have categories that the model has seen, (N,)."""
     seen = np.ones(len(frame), dtype=bool)
     for name, known in model.categories.items():
         seen &= frame[name].isin(list(known)).to_numpy()
-    return frame[seen]
+    return seen
 
 
 def _check_bounds(frame: pd.DataFrame, bounds: dict[str, Bounds]) -> None:

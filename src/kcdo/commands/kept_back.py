@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from kcdo.commands.console import Console, counted
 from kcdo.commands.fitting import fitted, known_rows
@@ -12,10 +14,11 @@ from kcdo.commands.holdout import Holdout, Parts
 from kcdo.commands.models import Model
 from kcdo.commands.naming import Wanted
 from kcdo.commands.options import FitOptions
-from kcdo.commands.scores import scores, scores_in_turn
+from kcdo.commands.scores import foretold, scores, scores_in_turn
 from kcdo.conformal import conformalize
 from kcdo.errors import InvalidInputError
 from kcdo.metrics.in_turn import n_fits
+from kcdo.reports.foretold import Foretold
 
 
 def fit_table(
@@ -36,43 +39,46 @@ def fit_table(
     if calibration is not None:
         model = _calibrated(model, frame[parts.calibration], console)
     if holdout is not None:
-        model.remember_test(_tested(model, frame[parts.test], console))
+        found, kept = _tested(model, frame[parts.test], console)
     else:
-        model.remember_test(_held_out(model, frame[parts.fitted], wanted.weights, console))
+        found, kept = _held_out(model, frame[parts.fitted], wanted.weights, console)
+    of_table = np.flatnonzero(parts.fitted if holdout is None else parts.test)
+    model.remember_test(found, None if kept is None else kept.at(of_table))
     return model
 
 
 def _calibrated(model: Model, frame: pd.DataFrame, console: Console) -> Model:
     """Return the model with intervals that hold as many outputs as they promise."""
-    known = _known(model, frame, "calibration", console)
+    known = frame[_known(model, frame, "calibration", console)]
     with console.progress("Calibrating", None):
         X, Y = model.inputs(known), model.outputs(known)
         return Model.of(conformalize(model.estimator, X, Y))
 
 
-def _tested(model: Model, frame: pd.DataFrame, console: Console) -> dict[str, Any]:
-    """Return the scores of rows that were kept back."""
+def _tested(model: Model, frame: pd.DataFrame, console: Console) -> tuple[dict[str, Any], Foretold]:
+    """Return the scores of rows that were kept back, and how some of them were foretold."""
     known = _known(model, frame, "test", console)
-    with console.progress("Testing", len(known)) as show:
-        return scores(model, model.inputs(known), model.outputs(known), show)
+    X, Y = model.inputs(frame[known]), model.outputs(frame[known])
+    with console.progress("Testing", len(Y)) as show:
+        return scores(model, X, Y, show), foretold(model, X, Y).at(np.flatnonzero(known))
 
 
 def _held_out(
     model: Model, frame: pd.DataFrame, weights: str | None, console: Console
-) -> dict[str, Any]:
-    """Return the scores of rows that were fitted, by fits without them."""
+) -> tuple[dict[str, Any], Foretold | None]:
+    """Return the scores of rows that were fitted, by fits without them, and how these foretold."""
     fits = n_fits(len(frame))
     with console.progress("Held-out scores", fits if fits > 1 else None) as show:
         own = frame[weights].to_numpy() if weights else None
         return scores_in_turn(model, model.inputs(frame), model.outputs(frame), own, show)
 
 
-def _known(model: Model, frame: pd.DataFrame, what: str, console: Console) -> pd.DataFrame:
-    """Return the rows whose categories the model has seen; say how many others there are."""
+def _known(model: Model, frame: pd.DataFrame, what: str, console: Console) -> NDArray[np.bool_]:
+    """Return which rows have categories that the model has seen; say how many others there are."""
     known = known_rows(model, frame)
-    if len(known) < len(frame):
-        new = counted(len(frame) - len(known), "row")
+    if not known.all():
+        new = counted(int(np.count_nonzero(~known)), "row")
         console.note(f"Left out of the {what}: {new} with a category that no fitted row has.")
-    if known.empty:
+    if not known.any():
         raise InvalidInputError("every row kept back has a category that no fitted row has.")
     return known

@@ -28,6 +28,7 @@ from kcdo.estimators.columns import (
     input_names,
     output_names,
 )
+from kcdo.reports.foretold import Foretold
 from kcdo.training import TrainingTable
 
 
@@ -135,9 +136,11 @@ class Model:
             seed=seed,
         )
 
-    def remember_test(self, scores: dict[str, Any]) -> None:
-        """Keep the scores of the rows that were kept back."""
+    def remember_test(self, scores: dict[str, Any], foretold: Foretold | None) -> None:
+        """Keep the scores of held-out rows, and how they were foretold."""
         self.estimator.training_ = replace(self.estimator.training_, test=as_plain(scores))
+        if foretold is not None:
+            self.estimator.foretold_ = foretold
 
     @property
     def saved(self) -> Any:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kcdo import metrics
+from kcdo.arrays import Array
 from kcdo.commands.console import listed
 from kcdo.commands.models import Model
 from kcdo.errors import InvalidInputError
 from kcdo.frames import take_rows
 from kcdo.metrics.in_turn import FEWEST_ROWS, MOST_ROWS, held_out_in_turn
+from kcdo.reports.foretold import Foretold
+from kcdo.rows import dealt
 
 _LEVELS = (0.5, 0.9, 0.95)
 _AT_ONCE = 500  # rows whose distributions fit into what is kept of them
-_MOST_IN_TURN = 1000
+_MOST_KEPT = 1000  # rows whose predictions a model keeps
 IN_TURN = "of the fit, each foretold without it, parameters as chosen"
 
 
@@ -39,21 +43,39 @@ def scores(
     return _joined(parts) | _calibrated(model, X, Y)
 
 
+def foretold(model: Model, X: Any, Y: Any) -> Foretold:
+    """Return how rows that were kept back from the fit are foretold, of many some at random."""
+    (order,) = dealt(len(Y), 1, seed=0)
+    rows = np.sort(order[:_MOST_KEPT])
+    dist = model.estimator.conditional(take_rows(X, rows))
+    return Foretold.of(model.estimator, [(rows, dist)], _columns(Y), in_turn=False)
+
+
 def scores_in_turn(
     model: Model, X: Any, Y: Any, weights: Any, show: Callable[[float], None]
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], Foretold | None]:
     """Return scores of the training rows, by fits with the same parameters that have not seen them.
 
     Nothing for models of too few rows, or of so many that they take long to fit again. ``show`` is
     told how many of the fits are done and scored.
     """
     if not FEWEST_ROWS <= len(Y) <= MOST_ROWS:
-        return {}
+        return {}, None
     parts = []
-    for rows, dist in held_out_in_turn(model.estimator, X, Y, _MOST_IN_TURN, weights):
-        parts.append(_scores(model, dist, take_rows(Y, rows)))
-        show(len(parts))
-    return _joined(parts) | {"in_turn": True}
+
+    def scored() -> Iterator[tuple[NDArray[np.integer], Any]]:
+        for rows, dist in held_out_in_turn(model.estimator, X, Y, _MOST_KEPT, weights):
+            parts.append(_scores(model, dist, take_rows(Y, rows)))
+            yield rows, dist
+            show(len(parts))
+
+    kept = Foretold.of(model.estimator, scored(), _columns(Y), in_turn=True)
+    return _joined(parts) | {"in_turn": True}, kept
+
+
+def _columns(Y: Any) -> Array:
+    """Return outputs as numbers, (N, d)."""
+    return np.asarray(Y, dtype=float).reshape(len(Y), -1)
 
 
 def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
@@ -74,8 +96,7 @@ def _scores(model: Model, dist: Any, Y: Any) -> dict[str, Any]:
         dist.mean()  # what a chain draws for it is kept, and serves every marginal
     singles = {model.targets[0]: (dist, Y)}
     if not model.flat:
-        columns = np.asarray(Y).reshape(len(Y), -1).T
-        pairs = enumerate(zip(model.targets, columns, strict=True))
+        pairs = enumerate(zip(model.targets, _columns(Y).T, strict=True))
         singles = {t: (dist.marginal(i), column) for i, (t, column) in pairs}
     joint = metrics.joint_scores(dist, Y) if dist.n_outputs > 1 else {}
     return {
@@ -102,7 +123,7 @@ def _calibrated(model: Model, X: Any, Y: Any) -> dict[str, Any]:
             limits = prediction.interval(level).reshape(len(Y), 2, -1)
         except InvalidInputError:  # too few calibration rows for it
             continue
-        values = np.asarray(Y, dtype=float).reshape(len(Y), -1)
+        values = _columns(Y)
         inside = (limits[:, 0] <= values) & (values <= limits[:, 1])
         for name, share in zip(model.targets, inside.mean(axis=0), strict=True):
             found[name][f"{level:g}"] = float(share)

@@ -41,6 +41,7 @@ _FITTED = (
     "feature_names_in_",
     "target_names_",
     "training_",
+    "foretold_",
     "_plausible",
 )
 
@@ -178,6 +179,8 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
             shape(plausible.points, None, n_inputs)
         training = getattr(self, "training_", None)
         need(training is None or len(training.scales) == n_inputs, "the training table")
+        foretold = getattr(self, "foretold_", None)
+        need(foretold is None or foretold.outputs.shape[1] == n_outputs, "held-out predictions")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_operator")

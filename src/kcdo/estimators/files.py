@@ -22,6 +22,8 @@ from kcdo.fitting import StreamPlan
 from kcdo.frames import Labels
 from kcdo.missing import PlausibleInputs
 from kcdo.persistence import register, register_model
+from kcdo.reports.accuracy import Accuracy, OutputAccuracy
+from kcdo.reports.foretold import Foretold
 from kcdo.systems import NystromSums
 from kcdo.training import TrainingTable
 from kcdo.transforms import Columns
@@ -34,11 +36,15 @@ _CONDITIONAL = _COLUMNS | {
     "_n_outputs": int,
     "target_names_": tuple[str, ...] | None,
     "training_": TrainingTable,
+    "foretold_": Foretold,
     "_plausible": PlausibleInputs,
 }
 
 register("FitReport", FitReport)
 register("TrainingTable", TrainingTable)
+register("OutputAccuracy", OutputAccuracy)
+register("Accuracy", Accuracy)
+register("Foretold", Foretold)
 register("PlausibleInputs", PlausibleInputs)
 register("ReconstructedDensity", ReconstructedDensity)
 register_model(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kcdo.arrays import Array
+from kcdo.consistency import need, shape
 from kcdo.distributions import ConditionalDistribution
 from kcdo.metrics import (
     CalibrationTest,
@@ -19,6 +20,7 @@ from kcdo.metrics import (
 from kcdo.metrics.nearness import place_and_width
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
+_AT_ONCE = 500  # rows whose distributions fit into what is kept of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,12 @@ class OutputAccuracy:
     widths: tuple[float, ...]
     answers: dict[str, Array] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        shape(self.pit, None)
+        need(len(self.widths) == len(LEVELS), "the widths of the intervals")
+        for values in self.answers.values():
+            shape(values, len(self.pit))
+
     @property
     def calibration(self) -> CalibrationTest:
         """Coverage of central intervals, with what chance allows."""
@@ -73,6 +81,10 @@ class Accuracy:
     outputs: tuple[OutputAccuracy, ...]
     joint: dict[str, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        shape(self.log_densities, None)
+        need(all(len(o.pit) == len(self.log_densities) for o in self.outputs), "rows of outputs")
+
     @property
     def log_score(self) -> float:
         """Mean log density over the rows whose outputs the model thinks possible."""
@@ -98,6 +110,15 @@ class Accuracy:
     def n_impossible(self) -> int:
         """Number of the other rows, whose density is 0."""
         return int(np.count_nonzero(~np.isfinite(self.log_densities)))
+
+
+def measure_in_parts(
+    dist: ConditionalDistribution, Y: Array, flat: bool, marginal: ConditionalDistribution
+) -> Accuracy:
+    """Return the accuracy of predictions, one per row of Y (N, d), some rows at a time."""
+    step = _AT_ONCE if flat else len(Y)  # joint scores are of all rows
+    parts = [slice(start, start + step) for start in range(0, len(Y), step)]
+    return Accuracy.joined([measure_accuracy(dist[p], Y[p], flat, marginal) for p in parts])
 
 
 def measure_accuracy(

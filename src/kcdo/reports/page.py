@@ -16,7 +16,7 @@ from kcdo.errors import InvalidInputError
 from kcdo.metrics.in_turn import held_out_in_turn
 from kcdo.metrics.nearness import input_scales
 from kcdo.progress import Progress
-from kcdo.reports.accuracy import Accuracy, measure_accuracy
+from kcdo.reports.accuracy import Accuracy, measure_in_parts
 from kcdo.reports.budget import Budget
 from kcdo.reports.columns import FittedModel
 from kcdo.reports.curves import output_axes
@@ -33,7 +33,6 @@ from kcdo.reports.sections import (
 from kcdo.reports.shown import IMPORTANCE_QUERIES, Shown
 
 _MOST_BYTES = 10_000_000
-_AT_ONCE = 500  # rows whose distributions fit into what is kept of them
 _ACCURACY_ROWS = 5000  # beyond, a sample: the scores change in the third digit only
 _EFFECT_QUERIES = 8000
 _EXAMPLES = 128
@@ -71,9 +70,8 @@ def write_report(
     held_out : bool, optional
         Whether the model has not seen these rows; the report says so beside the accuracy. If not
         given, they may be those of the fit: each is predicted by a fit with the same parameters to
-        others of them. Of less than half as many as were fitted, or of more than 5,000 (20,000
-        where the fit took less than ten seconds), nothing is claimed but what a test of
-        ``kcdo fit`` has found.
+        others of them, or has been by ``kcdo fit``, whose models keep that. Of less than half as
+        many as were fitted, or of so many that they take long to fit again, nothing is claimed.
     title : str, optional
         Heading of the page.
     output_names : sequence of str, optional
@@ -151,6 +149,9 @@ class _Writer:
         shown = self._shown
         if not shown.has_outputs:
             return None
+        kept = shown.foretold if self._held_out is None else None
+        if kept is not None:
+            return MeasuredData(shown, kept.rows, kept.accuracy)
         with self._progress.stage("accuracy"):
             most = self._budget.queries("accuracy", 100, _ACCURACY_ROWS)
             if self._held_out is None and shown.can_hold_out:
@@ -165,11 +166,7 @@ class _Writer:
     def _measured(self, rows: NDArray[np.integer], dist: Any) -> Accuracy:
         shown, marginal = self._shown, self._shown.model.marginal()
         Y = np.column_stack([column.values[rows] for column in shown.outputs])
-        step = _AT_ONCE if shown.flat else len(rows)  # joint scores are of all rows
-        parts = [slice(start, start + step) for start in range(0, len(rows), step)]
-        return Accuracy.joined(
-            [measure_accuracy(dist[part], Y[part], shown.flat, marginal) for part in parts]
-        )
+        return measure_in_parts(dist, Y, shown.flat, marginal)
 
     def _accuracy(self, data: MeasuredData) -> dict[str, Any]:
         rows = self._shown.measured(data.n, self._held_out)

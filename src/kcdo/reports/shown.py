@@ -19,6 +19,7 @@ from kcdo.reports.columns import (
     input_columns,
     output_columns,
 )
+from kcdo.reports.foretold import Foretold
 from kcdo.reports.text import number, split_unit, with_unit
 from kcdo.tables import table_like
 
@@ -105,6 +106,14 @@ class Shown:
         enough = max(FEWEST_ROWS, self.n_fitted / 2) <= self.n_used <= most
         return enough and hasattr(self.model, "refit")
 
+    @property
+    def foretold(self) -> Foretold | None:
+        """Held-out predictions that the model keeps, if these rows are those of its table."""
+        kept: Foretold | None = getattr(self.model, "foretold_", None)
+        if kept is None or not kept.is_of(self.known_outputs().reshape(self.n_used, -1)):
+            return None
+        return kept
+
     def known_outputs(self) -> Array:
         """Return the outputs of the rows that can be used, (N,) or (N, d)."""
         Y = np.column_stack([column.values for column in self.outputs])
@@ -121,7 +130,11 @@ class Shown:
     def measured(self, n: int, held_out: bool | None) -> MeasuredRows:
         """Say which rows numbers are measured on, of which n were drawn."""
         kind, text = _which_rows(self.n_given, self.n_fitted, held_out)
-        in_turn = held_out is None and self.can_hold_out
+        kept = self.foretold if held_out is None else None
+        if kept is not None and not kept.in_turn:
+            text = f"Measured on {n:,} of these rows, which were kept back from the fit."
+            return MeasuredRows("held-out", n, text)
+        in_turn = held_out is None and (kept is not None or self.can_hold_out)
         if in_turn:
             kind = "held-out"
             text = (
