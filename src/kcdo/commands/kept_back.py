@@ -33,15 +33,15 @@ def fit_table(
     """Fit to the rows that are not kept back; the model remembers how it does on the others."""
     parts = Parts.of(frame, holdout, calibration)
     model = fitted(frame[parts.fitted], wanted, options)  # the library names its stages
-    kept = (int(parts.test.sum()), holdout.words if holdout else "")
+    apart = (int(parts.test.sum()), holdout.words if holdout else "")
     n_calibration = int(parts.calibration.sum())
-    model.remember(frame[parts.fitted], files, kept, n_calibration, options.seed)
+    model.remember(frame[parts.fitted], files, apart, n_calibration, options.seed)
     if calibration is not None:
         model = _calibrated(model, frame[parts.calibration], console)
-    if holdout is not None:
-        found, kept = _tested(model, frame[parts.test], console)
-    else:
+    if holdout is None:
         found, kept = _held_out(model, frame[parts.fitted], wanted.weights, console)
+    else:
+        found, kept = _tested(model, frame[parts.test], console)
     of_table = np.flatnonzero(parts.fitted if holdout is None else parts.test)
     model.remember_test(found, None if kept is None else kept.at(of_table))
     return model
