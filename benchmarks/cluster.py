@@ -14,10 +14,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ import numpy as np
 from dask import delayed
 
 import kcdo
+from benchmarks import labels
 from benchmarks.workers import two_workers
 from kcdo.distributed import Engine, Sum
 from kcdo.kernels import cross_gram
@@ -44,18 +46,23 @@ class Files:
         self.paths = [Path(folder, f"{i:05d}.parquet") for i in range(-(-rows // chunk))]
         self.chunk = chunk
 
-    def write(self, columns: int) -> None:
+    def write(self, data: Callable[[int, int], tuple[np.ndarray, np.ndarray]]) -> None:
         import pandas as pd
 
         for seed, path in enumerate(self.paths):
-            rng = np.random.default_rng(seed)
-            X = rng.uniform(-2, 2, (self.chunk, columns))
-            y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.3 * rng.standard_normal(self.chunk)
-            table = pd.DataFrame(X, columns=[f"x{i}" for i in range(columns)])
+            X, y = data(self.chunk, seed)
+            table = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
             table.assign(y=y).to_parquet(path)
 
     def __iter__(self):
         return map(read, self.paths)
+
+
+def waves(columns, rows, seed):
+    """Return inputs and outputs of one chunk."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (rows, columns))
+    return X, np.sin(2 * X[:, 0]) * X[:, 1] + 0.3 * rng.standard_normal(rows)
 
 
 def read(path):
@@ -239,6 +246,35 @@ def print_growth(options, folder, first):
     print(f"bytes of the sums: {first['sum bytes']}", flush=True)
 
 
+def kept_process(options, folder, rows):
+    """Fit with rows that stay in a folder, ask the model, and print sizes and times.
+
+    One of the columns is a label, so that near rows count.
+    """
+    import resource
+
+    def peak():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+    files = Files(folder, rows, options.chunk_rows)
+    queries, _ = labels.data(1000, 1 << 20)
+    with tempfile.TemporaryDirectory(dir=folder) as kept:
+        started = time.perf_counter(), time.process_time()
+        fitted = model(options).fit(files, rows_at=kept)
+        wall, cpu = time.perf_counter() - started[0], time.process_time() - started[1]
+        sizes = fitted.stream_.kept_nbytes / rows, fitted.stream_.index_nbytes / rows
+        weights = {name: round(w, 2) for name, w in fitted.report_.weights.items()}
+        print(f"weights: {weights}")
+        print(f"{rows:,} rows kept: {wall:.1f} s by the clock, {cpu:.1f} s of processors")
+        print(f"bytes a row: {sizes[0]:.0f} in files, at most {sizes[1]:.0f} of the index")
+        print(f"peak of the fit, mapped pages counted in: {peak():.0f} MiB", flush=True)
+        for what in ("first, with the index", "again"):
+            started = time.perf_counter()
+            fitted.conditional(queries).mean()
+            seconds = time.perf_counter() - started
+            print(f"means of 1,000 queries, {what}: {seconds:.1f} s, peak {peak():.0f} MiB")
+
+
 def print_cluster(options, folder, here):
     """Print the same fit on two workers, and what a killed one costs."""
     there = on_cluster(options, folder, here["rows"])
@@ -266,14 +302,20 @@ def main() -> None:
     parser.add_argument("--selections", nargs="+", default=["heuristic", "auto"])
     parser.add_argument("--folder", help="where to write the files, for want of room elsewhere")
     parser.add_argument("--no-cluster", action="store_true", help="one process alone")
-    parser.add_argument("--selection", help=argparse.SUPPRESS)
+    parser.add_argument("--kept", action="store_true", help="rows that stay in a folder, alone")
+    parser.add_argument("--selection", default="auto", help=argparse.SUPPRESS)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         one_process(options, options.one, options.rows[0])
         return
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        Files(folder, max(options.rows), options.chunk_rows).write(options.columns)
+        data = labels.data if options.kept else partial(waves, options.columns)
+        Files(folder, max(options.rows), options.chunk_rows).write(data)
+        if options.kept:
+            for rows in options.rows:
+                kept_process(options, folder, rows)
+            return
         for selection in options.selections:
             options.selection = selection
             title = f'selection="{selection}", {options.centres} centres, {THREADS} threads'
