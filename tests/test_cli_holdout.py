@@ -1,6 +1,7 @@
 """``kcdo fit`` with rows kept back, bounds of targets, and rows unlike those of the fit."""
 
 import json
+import re
 from contextlib import contextmanager
 
 import numpy as np
@@ -14,6 +15,7 @@ from kcdo.commands.console import Console
 from kcdo.commands.holdout import Holdout
 from kcdo.commands.models import load_model
 from kcdo.errors import InvalidInputError
+from kcdo.metrics import in_turn
 from tests.command_line import fail_here, succeed, succeed_here
 from tests.command_line import kcdo as run_kcdo
 
@@ -132,6 +134,9 @@ def test_the_time_left_of_held_out_scores_is_shown(folder, tmp_path, monkeypatch
     assert [x for x in shown if x[0] == "Held-out scores"] == [
         ("Held-out scores", i, 5) for i in range(1, 6)
     ]
+    monkeypatch.setattr(in_turn, "_FEW", 100)  # many rows are fitted again once
+    succeed_here(*fit(folder, "-o", tmp_path / "m.kcdo", "--quiet"))
+    assert re.fullmatch(r"Held-out scores, about \d\.\d s", shown[-1][0])
 
 
 def test_the_scores_are_those_of_the_rows_kept_back(folder, frame, tmp_path, capsys):

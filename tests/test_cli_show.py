@@ -58,6 +58,17 @@ def test_plot_writes_a_picture(folder, tmp_path, capsys):
     succeed_here(*command, "--at", "x=3±0.5,kind=a", capsys=capsys)
     assert "<svg" in upwards
     assert vector.read_text() != upwards
+    one = ["plot", folder / "one.kcdo", *data, "-o"]
+    fail_here(
+        capsys,
+        [
+            ([*one, tmp_path / "fig.doc"], 2, ["fig.doc", ".png"]),
+            ([*one, out, "--feature", "xx"], 2, ["--feature", "did you mean x?"]),
+            ([*one, out, "--feature", "x", "--at", "x=3"], 2, ["x is drawn across"]),
+            ([*one, out, "--feature", "kind", "--at", "x=3±1"], 2, ["without ±"]),
+            ([*one, out, "--at", "xx=3"], 2, ["--at", "did you mean x?"]),
+        ],
+    )
 
 
 def test_plot_draws_every_pair_of_three_targets(folder, tmp_path, capsys):
@@ -72,17 +83,6 @@ def test_plot_draws_every_pair_of_three_targets(folder, tmp_path, capsys):
     drawn = out.read_text()
     assert drawn.count('id="axes_') == 6  # three pairs, and each by itself
     assert "given x = 3" in drawn
-    one = ["plot", folder / "one.kcdo", *data, "-o"]
-    fail_here(
-        capsys,
-        [
-            ([*one, tmp_path / "fig.doc"], 2, ["fig.doc", ".png"]),
-            ([*one, out, "--feature", "xx"], 2, ["--feature", "did you mean x?"]),
-            ([*one, out, "--feature", "x", "--at", "x=3"], 2, ["x is drawn across"]),
-            ([*one, out, "--feature", "kind", "--at", "x=3±1"], 2, ["without ±"]),
-            ([*one, out, "--at", "xx=3"], 2, ["--at", "did you mean x?"]),
-        ],
-    )
 
 
 @pytest.mark.parametrize(
