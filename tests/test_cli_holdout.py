@@ -122,7 +122,7 @@ def test_a_report_shows_the_held_out_predictions_of_the_fit(
     assert words not in page.read_text() or not options
 
 
-def test_the_time_left_of_held_out_scores_is_shown(folder, tmp_path, monkeypatch):
+def test_the_time_left_of_held_out_scores_is_shown(folder, tmp_path, monkeypatch, capsys):
     shown = []
 
     @contextmanager
@@ -137,6 +137,8 @@ def test_the_time_left_of_held_out_scores_is_shown(folder, tmp_path, monkeypatch
     monkeypatch.setattr(in_turn, "_FEW", 100)  # many rows are fitted again once
     succeed_here(*fit(folder, "-o", tmp_path / "m.kcdo", "--quiet"))
     assert re.fullmatch(r"Held-out scores, about \d\.\d s", shown[-1][0])
+    said = succeed_here("info", tmp_path / "m.kcdo", capsys=capsys)
+    assert "tested on 40 rows of the fit, each foretold by a fit to 160 others, param" in said
 
 
 def test_the_scores_are_those_of_the_rows_kept_back(folder, frame, tmp_path, capsys):

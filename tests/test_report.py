@@ -19,6 +19,7 @@ from sklearn.exceptions import NotFittedError
 
 import kcdo
 from kcdo.errors import InvalidInputError, MissingExtraError, SignedDensityError
+from kcdo.metrics import in_turn
 from kcdo.metrics.in_turn import held_out_in_turn
 from kcdo.metrics.nearness import place_and_width
 from kcdo.reports import shown, write_report
@@ -299,12 +300,32 @@ def test_it_says_which_rows_the_accuracy_is_of(tmp_path, held_out, n, words):
     assert "mean log density, per unit of y; higher is better" in made.text
 
 
-def test_what_a_fit_found_is_told_where_rows_are_too_many(tmp_path, monkeypatch):
-    monkeypatch.setattr(shown, "_MOST_REFITTED", 100)
+def test_of_many_rows_some_are_fitted_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(in_turn, "_FEW", 100)
+    monkeypatch.setattr(shown, "_MANY_REFITTED", 50)
     model, X, Y = small_model()
-    made = Page(model.report(tmp_path / "r.html", X, Y[:, 0]))
-    assert "Held-out rows. Measured on 120 rows" in made.text  # a quick fit is done again
-    model.report_ = replace(model.report_, seconds=60.0)
+    fitted = []
+    refit = type(model).refit
+
+    def noted(self, X, y, weights):
+        fitted.append(np.count_nonzero(weights))
+        return refit(self, X, y, weights)
+
+    monkeypatch.setattr(type(model), "refit", noted)
+    for seconds, n_fitted, words in (
+        (1.0, 96, "each predicted by a fit with the same parameters that had not seen it."),
+        (60.0, 50, "a fit with the same parameters to 50 other rows. That of all rows will do"),
+    ):
+        model.report_ = replace(model.report_, seconds=seconds)
+        made = Page(model.report(tmp_path / "r.html", X, Y[:, 0]))
+        assert "Held-out rows. Measured on 120 rows" in made.text
+        assert words in made.text
+        assert "The scores are of 24 rows drawn at random from them." in made.text
+        assert fitted.pop() == n_fitted
+
+
+def test_what_a_fit_found_is_told_beside_other_rows(tmp_path):
+    model, X, Y = small_model()
     model.training_ = TrainingTable.of(["data.csv"], X)
     test = {"rows": 30, "log_score": -1.25, "crps": {"speed [km/h]": 2.5}}
     for found, words in (
@@ -313,8 +334,8 @@ def test_what_a_fit_found_is_told_where_rows_are_too_many(tmp_path, monkeypatch)
         (test | {"log_score": None}, "new rows will score worse. Log score"),
     ):
         model.training_ = replace(model.training_, test=found)
-        made = Page(model.report(tmp_path / "r.html", X, Y[:, 0]))
-        assert "Training rows. Measured on the 120 rows" in made.text
+        made = Page(model.report(tmp_path / "r.html", X[:50], Y[:50, 0]))
+        assert "Measured on 50 rows; the model was fitted to 120." in made.text
         assert words in made.text.replace("\u202f", " ")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kcdo.commands.console import counted, listed, size_text
 from kcdo.commands.reading import named_file
-from kcdo.commands.scores import IN_TURN, score_lines
+from kcdo.commands.scores import score_lines, told_in_turn
 from kcdo.errors import ModelFileError
 from kcdo.loading import load
 from kcdo.persistence import description, model_info
@@ -98,7 +98,8 @@ class Facts:
             lines.append(f"kept back {kept} ({share}): {seen['split']}")
         if seen is not None and seen["test"]:
             if seen["test"].get("in_turn"):
-                lines.append(f"tested on {counted(seen['test']['rows'], 'row')} {IN_TURN}")
+                rows = counted(seen["test"]["rows"], "row")
+                lines.append(f"tested on {rows} {told_in_turn(seen['test'])}")
             lines += [f"  {line}" for line in score_lines(seen["test"])]
         return ["", *lines] if lines else []
 

@@ -278,8 +278,8 @@ def _test_lines(model: Model) -> list[str]:
     found = model.training.test if model.training is not None else None
     if not found or model.training is None:
         return []
-    from kcdo.commands.scores import IN_TURN, score_lines
+    from kcdo.commands.scores import score_lines, told_in_turn
 
-    told = IN_TURN if found.get("in_turn") else f"kept back, {model.training.split}"
+    told = told_in_turn(found) if found.get("in_turn") else f"kept back, {model.training.split}"
     kept = f"Tested on {counted(found['rows'], 'row')} {told}:"
     return [kept, *(f"  {line}" for line in score_lines(found))]

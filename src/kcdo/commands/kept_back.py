@@ -17,7 +17,7 @@ from kcdo.commands.options import FitOptions
 from kcdo.commands.scores import foretold, scores, scores_in_turn
 from kcdo.conformal import conformalize
 from kcdo.errors import InvalidInputError
-from kcdo.metrics.in_turn import n_fits
+from kcdo.metrics.in_turn import MOST_FITTED, n_fits
 from kcdo.progress import duration
 from kcdo.reports.foretold import Foretold
 
@@ -72,7 +72,8 @@ def _held_out(
     """Return the scores of rows that were fitted, by fits without them, and how these foretold."""
     fits, text = n_fits(len(frame)), "Held-out scores"
     if fits == 1:  # whose parts are not told
-        text += f", about {duration(_REFIT_SHARE * model.estimator.report_.seconds)}"
+        share = _REFIT_SHARE * min(1.0, MOST_FITTED / len(frame))
+        text += f", about {duration(share * model.estimator.report_.seconds)}"
     with console.progress(text, fits if fits > 1 else None) as show:
         own = frame[weights].to_numpy() if weights else None
         return scores_in_turn(model, model.inputs(frame), model.outputs(frame), own, show)

@@ -14,14 +14,13 @@ from kcdo.commands.console import listed
 from kcdo.commands.models import Model
 from kcdo.errors import InvalidInputError
 from kcdo.frames import take_rows
-from kcdo.metrics.in_turn import FEWEST_ROWS, MOST_ROWS, held_out_in_turn
+from kcdo.metrics.in_turn import FEWEST_ROWS, MOST_FITTED, held_out_in_turn, n_fits
 from kcdo.reports.foretold import Foretold
 from kcdo.rows import dealt
 
 _LEVELS = (0.5, 0.9, 0.95)
 _AT_ONCE = 500  # rows whose distributions fit into what is kept of them
 _MOST_KEPT = 1000  # rows whose predictions a model keeps
-IN_TURN = "of the fit, each foretold without it, parameters as chosen"
 
 
 def scores(
@@ -56,10 +55,9 @@ def scores_in_turn(
 ) -> tuple[dict[str, Any], Foretold | None]:
     """Return scores of the training rows, by fits with the same parameters that have not seen them.
 
-    Nothing for models of too few rows, or of so many that they take long to fit again. ``show`` is
-    told how many of the fits are done and scored.
+    Nothing for models of too few rows. ``show`` is told how many of the fits are done and scored.
     """
-    if not FEWEST_ROWS <= len(Y) <= MOST_ROWS:
+    if len(Y) < FEWEST_ROWS:
         return {}, None
     parts = []
 
@@ -70,7 +68,19 @@ def scores_in_turn(
             show(len(parts))
 
     kept = Foretold.of(model.estimator, scored(), _columns(Y), in_turn=True)
-    return _joined(parts) | {"in_turn": True}, kept
+    found = _joined(parts)
+    others = min(len(Y) - found["rows"], MOST_FITTED) if n_fits(len(Y)) == 1 else None
+    return found | {"in_turn": True, "others": others}, kept
+
+
+def told_in_turn(found: dict[str, Any]) -> str:
+    """Say how rows of the fit were held out.
+
+    >>> told_in_turn({"others": 20000})
+    'of the fit, each foretold by a fit to 20000 others, parameters as chosen'
+    """
+    how = f"by a fit to {found['others']} others" if found.get("others") else "without it"
+    return f"of the fit, each foretold {how}, parameters as chosen"
 
 
 def _columns(Y: Any) -> Array:

@@ -227,7 +227,7 @@ class ConditionalDensityOperator(StreamedDensity):
         model = parameters.fit(rows, self._spec(solver).settings)
         training = model.primary.training
         assert training is not None
-        other = self._without("_plan", "sums_", "stream_")  # they are of the rows before
+        other = self._without("_plan", "sums_", "stream_", "foretold_")  # of the rows before
         other._parameters = parameters
         other._finish(training.system, model, len(rows), started)
         before = self.report_

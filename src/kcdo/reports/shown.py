@@ -11,7 +11,7 @@ from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.frames import target_names
 from kcdo.metrics.importance import shuffled_importances
-from kcdo.metrics.in_turn import FEWEST_ROWS, MOST_ROWS
+from kcdo.metrics.in_turn import FEWEST_ROWS, MOST_FITTED
 from kcdo.reports.columns import (
     Column,
     FittedModel,
@@ -23,7 +23,7 @@ from kcdo.reports.foretold import Foretold
 from kcdo.reports.text import number, split_unit, with_unit
 from kcdo.tables import table_like
 
-_MOST_REFITTED = 5000  # more rows are fitted again if the fit itself was quick
+_MANY_REFITTED = 5000  # rows; more are fitted again if the fit itself was quick
 _QUICK_FIT = 45.0  # seconds; half of it, at most, is what fixed parameters take
 _FEWEST_SHUFFLED = 40
 IMPORTANCE_QUERIES = 1600  # what the usual number of rows takes
@@ -101,10 +101,14 @@ class Shown:
     @property
     def can_hold_out(self) -> bool:
         """Whether fits to most of these rows, without the others, are like that of the model."""
-        quick = self.model.report_.seconds <= _QUICK_FIT
-        most = max(MOST_ROWS if quick else 0, _MOST_REFITTED)
-        enough = max(FEWEST_ROWS, self.n_fitted / 2) <= self.n_used <= most
+        enough = self.n_used >= max(FEWEST_ROWS, self.n_fitted / 2)
         return enough and hasattr(self.model, "refit")
+
+    @property
+    def most_refitted(self) -> int:
+        """How many rows a fit without the others may have, so that it does not take long."""
+        quick = self.model.report_.seconds <= _QUICK_FIT
+        return MOST_FITTED if quick else _MANY_REFITTED
 
     @property
     def foretold(self) -> Foretold | None:
@@ -137,9 +141,14 @@ class Shown:
         in_turn = held_out is None and (kept is not None or self.can_hold_out)
         if in_turn:
             kind = "held-out"
+            others = self.n_used - n
+            most = MOST_FITTED if kept is not None else self.most_refitted
+            which = "that had not seen it."
+            if others > most:
+                which = f"to {most:,} other rows. That of all rows will do better."
             text = (
                 f"Measured on {self.n_given:,} rows, each predicted by a fit with the same "
-                "parameters that had not seen it."
+                f"parameters {which}"
             )
         elif not held_out:
             text += self._known_test()
