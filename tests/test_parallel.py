@@ -2,10 +2,11 @@
 
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from kcdo.errors import InvalidInputError
 from kcdo.parallel import blas_limit, ordered_map, run_threaded, scratch, thread_count
@@ -76,6 +77,28 @@ def test_blas_has_one_thread_inside_and_its_own_after():
     run_threaded(lambda _: inside.extend(blas_threads()), range(2), 2)
     assert set(inside) == {1}
     assert blas_threads() == before
+
+
+def test_limits_hold_from_any_thread():
+    """Also after another thread has set some, and where threads enter and leave in other orders."""
+
+    def threads():
+        found = [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+        return set(found)
+
+    def limited():
+        with blas_limit(1):
+            return threads()
+
+    with ThreadPoolExecutor(1) as pool, threadpool_limits(2, user_api="blas"):
+        assert threads() == {2}
+        assert limited() == {1}
+        assert pool.submit(limited).result() == {1}
+        assert threads() == {2}
+        first = blas_limit(1)
+        first.__enter__()
+        pool.submit(first.__exit__, None, None, None).result()  # left by another thread
+        assert threads() == {2}
 
 
 def test_overlapping_limits_are_all_given_back():

@@ -66,11 +66,30 @@ class shared_property(cached_property[Result]):  # noqa: N801  (it is used as a 
 _worker = threading.local()
 
 
+@contextmanager
+def _in_control() -> Iterator[None]:
+    """Let this thread set limits of BLAS, and any other afterwards.
+
+    From version 3.8 on, threadpoolctl heeds the first thread that set one, and no other.
+    """
+    _free_control()
+    try:
+        yield
+    finally:
+        _free_control()
+
+
+def _free_control() -> None:
+    for library in _blas().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
+
+
 class _BlasLimits:
     """Limits on the threads of BLAS, which are one for the whole process.
 
-    Several callers may ask at the same time: the least limit holds, and the last to leave restores
-    what was found.
+    Several callers may ask at the same time, from any thread: the least limit holds, and the last
+    to leave restores what was found.
     """
 
     def __init__(self) -> None:
@@ -86,17 +105,18 @@ class _BlasLimits:
         self._lock = threading.Lock()
         if self._asked:
             self._asked = []
-            self._outer.restore_original_limits()
+            with _in_control():
+                self._outer.restore_original_limits()
 
     def enter(self, limit: int) -> None:
-        with self._lock:
+        with self._lock, _in_control():
             outer = self._outer if self._asked else _blas().limit(limits=None)  # the present state
             _blas().limit(limits=min([*self._asked, limit]), user_api="blas")
             self._outer = outer
             self._asked.append(limit)  # last: a limit that BLAS refuses leaves nothing behind
 
     def leave(self, limit: int) -> None:
-        with self._lock:
+        with self._lock, _in_control():
             self._asked.remove(limit)
             if self._asked:
                 _blas().limit(limits=min(self._asked), user_api="blas")
