@@ -71,9 +71,9 @@ def main() -> None:
             thread = threading.Thread(target=fit, daemon=True)
             thread.start()
             thread.join(rng.uniform(0, seconds))
-            nanny = list(cluster.workers.values())[rng.integers(2)]
-            if thread.is_alive() and nanny.pid is not None:
-                os.kill(nanny.pid, signal.SIGKILL)
+            pids = [nanny.pid for nanny in cluster.workers.values() if nanny.pid is not None]
+            if thread.is_alive() and pids:
+                os.kill(pids[rng.integers(len(pids))], signal.SIGKILL)
                 found["kills"] += 1
             thread.join(options.timeout)
             if thread.is_alive():

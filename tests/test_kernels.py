@@ -196,6 +196,14 @@ def test_the_unit_of_the_data_does_not_matter(family, scale, distance, offset, u
     np.testing.assert_allclose(other, plain, rtol=1e-9, atol=1e-13)
 
 
+def test_periodic_kernels_of_huge_inputs_are_positive_definite():
+    """A phase is that of the input, not that of a difference, which rounding has taken it from."""
+    X = np.array([[-4.164710119077163e30], [3.968897533131105e28], [-6.256980571739469e30]])
+    K = Periodic(3.0, 1.0)(np.vstack([X, X[::-1] * 1.37, X + 1.0]))
+    assert np.linalg.eigvalsh(K).min() > -1e-12
+    np.testing.assert_array_equal(K, K.T)
+
+
 def test_periodic_repeats_and_is_local_in_the_units_of_the_column():
     kernel = Periodic(24.0, 2.0)
     hours = np.arange(24.0)[:, None]

@@ -66,6 +66,16 @@ def test_an_uncertain_input_equals_no_other():
         np.testing.assert_allclose(found.values, expected)
 
 
+def test_a_gaussian_without_variance_is_a_point():
+    """It may be one of the rows, whose nugget it then has; beside it uncertain ones have none."""
+    kernel, X = Nugget(Matern(0.8, smoothness=1.5), 0.4), np.array([[0.0, 1.0], [1.0, 2.0]])
+    inputs = kcdo.GaussianInput(X[[0, 0, 1]], [[0.0, 0.0], [0.1, 0.0], [0.0, 0.0]])
+    found = expectation(kernel, X, inputs)
+    np.testing.assert_allclose(found.values[[0, 2]], kernel(X), atol=1e-15)
+    alone = expectation(kernel.kernel, X, inputs).scaled(0.6)
+    np.testing.assert_allclose(found.values[1], alone.values[1])
+
+
 def test_scales_are_open_as_those_of_the_inner_kernel():
     X, _ = repeated_rows(1)
     kernel = Nugget(Laplace(), 0.3)

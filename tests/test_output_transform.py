@@ -168,7 +168,7 @@ def test_few_rows_of_many_columns_without_signal_share_one_scale():
     rng = np.random.default_rng(3)
     X, Y = rng.normal(size=(40, 12)), rng.normal(size=(40, 1))
     metric = choose_metrics(Rows(X, Y, np.ones(40)), Settings(), Matern(), FeatureMap(()))[0]
-    search = MetricSearch(X, Y, np.ones(40), Matern(), np.arange(12), Settings())
+    search = MetricSearch(X, Y, np.ones(40), Matern(), np.arange(12), Settings(), None)
     free = search.learnt(np.append(search.middle, np.log(0.1)))
     assert metric.shared or metric.inflation > 1.0
     assert np.ptp(np.log(metric.kernel.scale)) <= np.ptp(free[:-1]) + 1e-9
@@ -327,7 +327,7 @@ def test_one_scale_for_all_columns_costs_one_nat_of_all_rows():
         Settings(effort=Effort(crossed_rows=0, crossed_per_column=0)),
     )
     targets = X.sum(axis=1, keepdims=True) / 6**0.5 + 0.3 * rng.normal(size=(80, 1))
-    search = MetricSearch(X, targets, np.ones(80), Gaussian(), np.arange(6), settings)
+    search = MetricSearch(X, targets, np.ones(80), Gaussian(), np.arange(6), settings, None)
     hopeless = np.append(search.middle + 6.0, np.log(3.0))
     metric = _settled(search, [hopeless])
     assert metric.shared
@@ -335,3 +335,13 @@ def test_one_scale_for_all_columns_costs_one_nat_of_all_rows():
     assert np.ptp(theta[:-1]) == pytest.approx(0.0, abs=1e-12)
     loss, error = search.objective(theta, 1).judged(theta)
     assert metric.loss == pytest.approx(loss + 1.0 / 80 + np.log(error), abs=1e-9)
+
+
+@pytest.mark.usefixtures("short_searches")
+def test_a_kernel_of_the_user_takes_inputs_in_any_unit(rng):
+    """Its scales are sought about the spread of the columns, which no feature brings to 1."""
+    X = rng.normal(size=(40, 2))
+    y = np.sin(X[:, 0]) + 0.2 * rng.normal(size=40)
+    units = np.array([2.0**12, 2.0**-10])
+    one, other = (kcdo.ConditionalDensityOperator(Matern()).fit(X * u, y) for u in (1.0, units))
+    np.testing.assert_allclose(one.predict(X[:9]), other.predict(X[:9] * units), rtol=1e-6)

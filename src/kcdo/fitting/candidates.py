@@ -265,6 +265,7 @@ class _StreamedSearch(MetricSearch):
             without_warps(metric.template),
             np.arange(p),
             settings,
+            None,
             lists,
             level,
         )

@@ -51,6 +51,7 @@ class Metric:
     inflation: float = 1.0
     shared: bool = False  # whether all columns have one scale
     columns: NDArray[np.integer] | None = None  # the features it sees; None: all
+    raw: bool = False  # whether it sees inputs as they are, in units of their own
 
     @property
     def location(self) -> LocationParameters:
@@ -90,6 +91,8 @@ class MetricSearch:
         The features that the family sees.
     settings : Settings
         Effort and threads.
+    log_units : (C,) or None
+        Log sds of the columns, where these are inputs as they are; features have sd 1.
     """
 
     X: Array
@@ -98,6 +101,7 @@ class MetricSearch:
     template: Kernel
     columns: NDArray[np.integer]
     settings: Settings
+    log_units: Array | None
 
     @property
     def scales(self) -> FreeScales:
@@ -108,7 +112,8 @@ class MetricSearch:
     def middle(self) -> Array:
         """Log scales at which a column begins to count: one for all, or medians."""
         if isinstance(self.template, Radial):
-            return np.full(len(self.scales), 0.5 * np.log(len(self.columns)) + 0.7)
+            of_features = np.full(len(self.scales), 0.5 * np.log(len(self.columns)) + 0.7)
+            return of_features if self.log_units is None else of_features + self.log_units
         filled = with_median_scales(self.template, self.inputs[:1000])
         return self.scales.log_scales_of(filled)
 
@@ -259,7 +264,8 @@ class MetricSearch:
         template, n_features, columns = self.template, self.X.shape[1], self.columns
         noise = float(np.exp(theta[-1]))
         if len(columns) == n_features:
-            return Metric(template, self.scales.kernel(theta[:-1]), noise, loss)
+            kernel = self.scales.kernel(theta[:-1])
+            return Metric(template, kernel, noise, loss, raw=self.log_units is not None)
         log_scales = np.full(n_features, _UNUSED)
         log_scales[columns] = theta[:-1]
         kernel = FreeScales(template, n_features).kernel(log_scales)

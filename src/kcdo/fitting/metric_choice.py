@@ -18,7 +18,7 @@ from kcdo.fitting.families import families
 from kcdo.fitting.metric import Metric, MetricSearch
 from kcdo.fitting.objectives import normal_loss
 from kcdo.fitting.search import BestSoFar
-from kcdo.kernels import FeatureMap, FreeScales, Gaussian, Kernel, Matern
+from kcdo.kernels import FeatureMap, FreeScales, Gaussian, Kernel, Matern, Radial
 from kcdo.parallel import blas_limit, ordered_map
 from kcdo.progress import SILENT, Progress
 from kcdo.rows import Rows, fold_numbers
@@ -62,13 +62,13 @@ def choose_metrics(
     views = views or [np.arange(rows.X.shape[1])]
     n_usual = len({len(view) for view in views})
     usual, drawn_out = views[:n_usual], views[n_usual:]
-    templates = _FAMILIES if kernel.family_open else families(kernel)
+    raw, templates = not kernel.family_open, _FAMILIES if kernel.family_open else families(kernel)
     with blas_limit(1), progress.stage("families"):
-        rough = _rough_searches(rows, settings, list(product(usual, templates)), progress)
+        rough = _rough_searches(rows, settings, list(product(usual, templates)), raw, progress)
         if drawn_out:  # heavy tails as they are, for the best families
             best = {len(each.columns): each.template for *_, each in reversed(rough)}
             pairs = [(view, best[len(view)]) for view in drawn_out]
-            rough += _rough_searches(rows, settings, pairs)
+            rough += _rough_searches(rows, settings, pairs, raw)
             rough.sort(key=lambda each: each[0])
     others = [each for each in rough[1:] if len(each[2].columns) != len(rough[0][2].columns)]
     chosen = [rough[0], *(others or rough[1:])[:1]]
@@ -100,10 +100,11 @@ def _rough_searches(
     rows: Rows,
     settings: Settings,
     pairs: Sequence[tuple[NDArray[np.integer], Kernel]],
+    raw: bool,
     progress: Progress = SILENT,
 ) -> list[tuple[float, Array, MetricSearch]]:
     """Return loss, parameters and search of features with families, the best first."""
-    searches = [_search(rows, settings, template, columns) for columns, template in pairs]
+    searches = [_search(rows, settings, template, columns, raw) for columns, template in pairs]
     found = []
     for each in ordered_map(lambda each: (*each.rough(), each), searches, settings.n_jobs):
         found.append(each)
@@ -125,7 +126,7 @@ def same_metric(metric: Metric, rows: Rows, settings: Settings) -> Metric:
     start = metric.theta(n_features)
     if metric.columns is not None:
         columns, start = metric.columns, start[np.append(metric.columns, n_features)]
-    search = _search(rows, settings, metric.template, columns)
+    search = _search(rows, settings, metric.template, columns, metric.raw)
     with blas_limit(1):
         if metric.shared:
             found = search.metric(*search.shared(search.objective(start, 1), start))
@@ -137,9 +138,15 @@ def same_metric(metric: Metric, rows: Rows, settings: Settings) -> Metric:
 
 
 def _search(
-    rows: Rows, settings: Settings, template: Kernel, columns: NDArray[np.integer]
+    rows: Rows, settings: Settings, template: Kernel, columns: NDArray[np.integer], raw: bool
 ) -> MetricSearch:
-    return MetricSearch(rows.X, _targets(rows), rows.weights, template, columns, settings)
+    log_units = None
+    if raw and isinstance(template, Radial):
+        sds = rows.X[:, columns].std(axis=0)
+        log_units = np.log(np.where(sds > 0, sds, 1.0))
+    return MetricSearch(
+        rows.X, _targets(rows), rows.weights, template, columns, settings, log_units
+    )
 
 
 def _targets(rows: Rows) -> Array:

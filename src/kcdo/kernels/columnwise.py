@@ -126,6 +126,7 @@ class Periodic(ScaledKernel):
         """Return one block of kernel values."""
         periods = self.periods(A.shape[1]).astype(A.dtype)
         exponent = np.zeros((len(A), len(B)), dtype=A.dtype)
+        A, B = A % periods, B % periods  # differences of huge numbers have no phase
         for i, scale in enumerate(self.scales(A.shape[1])):
             angle = (A[:, i, None] - B[None, :, i]) * (np.pi / periods[i])
             exponent -= 0.5 * (periods[i] / (np.pi * scale) * np.sin(angle)) ** 2
@@ -143,13 +144,13 @@ class Periodic(ScaledKernel):
         """Return points of a circle for each column."""
         scales = self.scales(X.shape[1])
         radii = self.periods(X.shape[1]) / (2.0 * np.pi)
-        angles = X / radii
+        angles = X % self.periods(X.shape[1]) / radii
         return [radii / scales * np.cos(angles), radii / scales * np.sin(angles)]
 
     def column_slope(self, A: NDArray, B: NDArray, j: int) -> Array:
         """Return the squared scaled chord."""
         scale, period = self.scales(A.shape[1])[j], self.periods(A.shape[1])[j]
-        angle = (A[:, j, None] - B[None, :, j]) * (np.pi / period)
+        angle = (A[:, j, None] % period - B[None, :, j] % period) * (np.pi / period)
         return (period / (np.pi * scale) * np.sin(angle)) ** 2
 
 

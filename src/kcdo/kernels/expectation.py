@@ -21,7 +21,8 @@ def expectation(
 
     Closed forms where they exist: Gaussian kernel with any Gaussian; Laplace with a diagonal
     Gaussian; sums, and products over independent groups of columns, of those; any kernel with a
-    sample. Otherwise scrambled Sobol points, whose error is the spread of eight scramblings.
+    sample. Otherwise scrambled Sobol points, whose error is the spread of eight scramblings. A
+    Gaussian without variance is a point, which may be one of the rows.
 
     Examples
     --------
@@ -35,6 +36,13 @@ def expectation(
         raise InvalidInputError(
             f"the uncertain inputs have {inputs.mean.shape[1]} columns, the data {X.shape[1]}."
         )
+    found, certain = _gaussian(kernel, X, inputs, n_jobs), ~inputs.variances.any(axis=1)
+    if certain.any():
+        found.values[certain] = cross_gram(kernel, inputs.mean[certain], X, n_jobs=n_jobs)
+    return found
+
+
+def _gaussian(kernel: Kernel, X: NDArray, inputs: GaussianInput, n_jobs: int | None) -> Expectation:
     closed = kernel.gaussian_expectation(X, inputs)
     if closed is not None:
         return Expectation(closed, 0.0)
