@@ -213,3 +213,13 @@ def test_what_is_no_density(kernel):
         DensityKernel(kernel, 2)
     with pytest.raises(InvalidTypeError, match="is not a probability density"):
         with_output_sds(Periodic(1.0), np.array([1.0]))
+
+
+def test_densities_in_any_unit_are_not_taken_for_zero():
+    """Small values are flushed beside the largest, not beside 1: densities have a unit."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(5, 4))
+    expected = DensityKernel(Gaussian(1.0), 4)(points)
+    for unit in (1e57, 1e-57):
+        found = DensityKernel(Gaussian(unit), 4)(points * unit)
+        np.testing.assert_allclose(found * unit**4, expected, rtol=1e-9)

@@ -38,6 +38,8 @@ class Kernel(ABC):
 
     #: whether blocks may be filled by several threads at once
     thread_safe = True
+    #: order of magnitude of the largest values
+    peak = 1.0
     #: whether k(x, x') depends on x - x' alone
     stationary = False
     #: whether rows must be vectors of numbers

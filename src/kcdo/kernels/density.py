@@ -49,6 +49,11 @@ class DensityKernel(Wrapper):
         return float(np.exp(log_integral))
 
     @property
+    def peak(self) -> float:  # type: ignore[override]
+        """Largest value of a density: it has the unit of the outputs."""
+        return 1.0 / self.integral
+
+    @property
     def scales(self) -> Array:
         """Scale of each output column."""
         scales = np.empty(self.dim)
