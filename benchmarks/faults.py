@@ -20,6 +20,7 @@ import kcdo
 from benchmarks.workers import two_workers
 
 TOLD_EVERY = 20  # fits
+RESTART = 15.0  # seconds that a nanny may take
 
 
 def data(rows: int, chunks: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -39,10 +40,14 @@ def answer(fitted: kcdo.ConditionalDensityOperator) -> np.ndarray:
     return fitted.conditional(queries).pdf(np.linspace(-2, 2, 40))
 
 
-def two_answering(client: Any) -> list[int]:
-    """Return the process ids of two workers that answer: one killed while it starts never comes."""
+def two_answering(cluster: Any, client: Any) -> list[int]:
+    """Return the process ids of two workers that answer; where a nanny gave up, start another."""
     while True:
-        client.wait_for_workers(2)
+        try:
+            client.wait_for_workers(2, timeout=RESTART)
+        except TimeoutError:
+            cluster.scale(2)
+            continue
         found = list(client.run(os.getpid, on_error="ignore").values())
         if len(found) == 2:
             return found
@@ -65,7 +70,7 @@ def main() -> None:
     parts = [delayed(chunk) for chunk in chunks]
     found = {"ended": 0, "hung": 0, "raised": 0, "kills": 0, "chunks done again": 0}
     deviation = 0.0
-    with two_workers() as (_, client):
+    with two_workers() as (cluster, client):
         started = time.perf_counter()
         model(options).fit(parts, client=client)
         seconds = time.perf_counter() - started
@@ -78,7 +83,7 @@ def main() -> None:
                 except Exception as error:
                     outcome["error"] = error
 
-            pids = two_answering(client)
+            pids = two_answering(cluster, client)
             thread = threading.Thread(target=fit, daemon=True)
             thread.start()
             thread.join(rng.uniform(0, seconds))
