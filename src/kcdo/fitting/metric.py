@@ -113,7 +113,9 @@ class MetricSearch:
         """Log scales at which a column begins to count: one for all, or medians."""
         if isinstance(self.template, Radial):
             of_features = np.full(len(self.scales), 0.5 * np.log(len(self.columns)) + 0.7)
-            return of_features if self.log_units is None else of_features + self.log_units
+            if self.log_units is None:
+                return of_features
+            return of_features + self.log_units[list(self.scales.columns)]
         filled = with_median_scales(self.template, self.inputs[:1000])
         return self.scales.log_scales_of(filled)
 
