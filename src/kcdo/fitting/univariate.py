@@ -140,11 +140,8 @@ def choose_transform(
     Straight, or to normal scores: judged by the held-out log score and CRPS, in units of the
     outputs, of rows that are smoothed in a metric learnt for each.
     """
-    chosen, settings, progress = (
-        standardised(rows.Y[:, 0], rows.weights),
-        spec.settings,
-        spec.progress,
-    )
+    settings, progress = spec.settings, spec.progress
+    chosen = standardised(rows.Y[:, 0], rows.weights)
     mapped = rows.with_outputs(chosen.forward(rows.Y))
     metrics = choose_metrics(mapped, settings, spec.kernel_x, features, progress)
     with progress.stage("transform"):
