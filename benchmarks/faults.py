@@ -11,6 +11,9 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,18 +43,78 @@ def answer(fitted: kcdo.ConditionalDensityOperator) -> np.ndarray:
     return fitted.conditional(queries).pdf(np.linspace(-2, 2, 40))
 
 
-def two_answering(cluster: Any, client: Any) -> list[int]:
-    """Return the process ids of two workers that answer; where a nanny gave up, start another."""
+def two_answering(client: Any) -> list[int]:
+    """Return the process ids of two workers that answer; a nanny that gives up is a TimeoutError."""
     while True:
-        try:
-            client.wait_for_workers(2, timeout=RESTART)
-        except TimeoutError:
-            cluster.scale(2)
-            continue
+        client.wait_for_workers(2, timeout=RESTART)
         found = list(client.run(os.getpid, on_error="ignore").values())
         if len(found) == 2:
             return found
         time.sleep(0.2)
+
+
+@dataclass
+class Tally:
+    """What became of the fits so far."""
+
+    found: Counter[str] = field(default_factory=Counter)
+    deviation: float = 0.0
+
+    @property
+    def fits(self) -> int:
+        return self.found["ended"] + self.found["hung"] + self.found["raised"]
+
+    def __str__(self) -> str:
+        names = ("ended", "hung", "raised", "kills", "chunks done again")
+        counts = ", ".join(f"{name} {self.found[name]}" for name in names)
+        return f"{self.fits} fits: {counts}; largest deviation from one process {self.deviation:g}"
+
+
+def fit_once(options: argparse.Namespace, client: Any, parts: list[Any], kill_after: float) -> Any:
+    """Fit, and kill a worker after some seconds; return model, error or None, and if one died."""
+    outcome: list[Any] = []
+
+    def fit() -> None:
+        try:
+            outcome.append(model(options).fit(parts, client=client))
+        except Exception as error:
+            outcome.append(error)
+
+    pids = two_answering(client)
+    thread = threading.Thread(target=fit, daemon=True)
+    thread.start()
+    thread.join(kill_after)
+    killed = thread.is_alive()
+    if killed:
+        os.kill(pids[int(1e6 * kill_after) % 2], signal.SIGKILL)
+    thread.join(options.timeout)
+    return (outcome or [None])[0], killed
+
+
+def fit_until_a_nanny_gives_up(
+    options: argparse.Namespace, parts: list[Any], expected: np.ndarray, tally: Tally
+) -> None:
+    """Fit on one cluster, as often as is left to do."""
+    rng = np.random.default_rng([options.seed, tally.fits])
+    with two_workers() as (_, client), suppress(TimeoutError):
+        started = time.perf_counter()
+        model(options).fit(parts, client=client)
+        seconds = time.perf_counter() - started
+        while tally.fits < options.fits:
+            outcome, killed = fit_once(options, client, parts, rng.uniform(0, seconds))
+            tally.found["kills"] += killed
+            if outcome is None:
+                tally.found["hung"] += 1
+            elif isinstance(outcome, Exception):
+                tally.found["raised"] += 1
+                print(repr(outcome), flush=True)
+            else:
+                tally.found["ended"] += 1
+                tally.found["chunks done again"] += outcome.stream_.retries
+                deviation = float(np.abs(answer(outcome) - expected).max())
+                tally.deviation = max(tally.deviation, deviation)
+            if tally.fits % TOLD_EVERY == 0:
+                print(tally, flush=True)
 
 
 def main() -> None:
@@ -64,49 +127,13 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds until a fit hangs")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    rng = np.random.default_rng(options.seed)
-    chunks = data(options.rows, options.chunks)
+    chunks, tally, clusters = data(options.rows, options.chunks), Tally(), 0
     expected = answer(model(options).fit(chunks))
     parts = [delayed(chunk) for chunk in chunks]
-    found = {"ended": 0, "hung": 0, "raised": 0, "kills": 0, "chunks done again": 0}
-    deviation = 0.0
-    with two_workers() as (cluster, client):
-        started = time.perf_counter()
-        model(options).fit(parts, client=client)
-        seconds = time.perf_counter() - started
-        for number in range(options.fits):
-            outcome: dict[str, object] = {}
-
-            def fit(outcome: dict[str, object] = outcome) -> None:
-                try:
-                    outcome["model"] = model(options).fit(parts, client=client)
-                except Exception as error:
-                    outcome["error"] = error
-
-            pids = two_answering(cluster, client)
-            thread = threading.Thread(target=fit, daemon=True)
-            thread.start()
-            thread.join(rng.uniform(0, seconds))
-            if thread.is_alive():
-                os.kill(pids[rng.integers(2)], signal.SIGKILL)
-                found["kills"] += 1
-            thread.join(options.timeout)
-            if thread.is_alive():
-                found["hung"] += 1
-            elif "error" in outcome:
-                found["raised"] += 1
-                print(f"fit {number}: {outcome['error']!r}", flush=True)
-            else:
-                found["ended"] += 1
-                fitted = outcome["model"]
-                found["chunks done again"] += fitted.stream_.retries
-                deviation = max(deviation, float(np.abs(answer(fitted) - expected).max()))
-            if (number + 1) % TOLD_EVERY == 0:
-                print(f"{number + 1} fits: {found}, deviation {deviation:g}", flush=True)
-    print(f"{options.fits} fits of {options.rows} rows in {options.chunks} chunks")
-    for name, count in found.items():
-        print(f"  {name}: {count}")
-    print(f"  largest deviation from the serial answer: {deviation:g}")
+    while tally.fits < options.fits:  # a nanny that gives up leaves one worker: begin anew
+        fit_until_a_nanny_gives_up(options, parts, expected, tally)
+        clusters += 1
+    print(f"{options.rows} rows in {options.chunks} chunks, {clusters} clusters; {tally}")
 
 
 if __name__ == "__main__":
