@@ -44,7 +44,7 @@ def answer(fitted: kcdo.ConditionalDensityOperator) -> np.ndarray:
 
 
 def two_answering(client: Any) -> list[int]:
-    """Return the process ids of two workers that answer; a nanny that gives up is a TimeoutError."""
+    """Return the process ids of two workers that answer; raise if a nanny gave one up."""
     while True:
         client.wait_for_workers(2, timeout=RESTART)
         found = list(client.run(os.getpid, on_error="ignore").values())
