@@ -8,6 +8,7 @@ from kcdo.distributions import (
     GridLayout,
     MixtureBatch,
     NodeBatch,
+    RecalibratedBatch,
     ScatteredLayout,
     SpikesBatch,
     StudentTail,
@@ -124,6 +125,11 @@ LINES = {
         [TransformedBatch(with_tail(affine(on_nodes(40, 1))), tabulated()), spikes()],
         frozen([0.7, 0.3]),
     ),
+    "recalibrated grid": RecalibratedBatch(on_grid(31), frozen([0.25, 0.5, 0.25])),
+    "recalibrated mixture": RecalibratedBatch(nested(1), frozen([0.5, 0.2, 0.3])),
+    "recalibrated below": TransformedBatch(
+        RecalibratedBatch(with_tail(affine(on_grid(31))), frozen([0.2, 0.5, 0.3])), tabulated()
+    ),
     "mixture of transformed": MixtureBatch(
         [TransformedBatch(on_grid(31), Above(0.5, 0.7)), on_grid(31, seed=3)], frozen([0.5, 0.5])
     ),
@@ -171,7 +177,7 @@ def distribution(batch, *, signed=False):
 
 def uniforms(batch, n, seed=0):
     """Random numbers for n draws of each distribution."""
-    return np.random.default_rng(seed).random((len(batch), n, batch.dim + 1))
+    return np.random.default_rng(seed).random((len(batch), n, batch.uniforms))
 
 
 def edges(one):

@@ -27,6 +27,8 @@ class GaussianLink:
         sd = np.sqrt(COV[self.target, self.target] - gains @ COV[earlier, self.target])
         return StudentTail(mean[:, None], np.full((len(mean), 1), sd), np.inf)
 
+    uniforms = 2
+
     def width(self, queries):
         return 8
 

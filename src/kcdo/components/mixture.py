@@ -177,6 +177,11 @@ class Mixture:
         return sum(width_anywhere(component, queries) for component in self.components)
 
     @property
+    def uniforms(self) -> int:
+        """Uniform numbers that a draw is made of: one that chooses, one for each output."""
+        return self.dim + 1
+
+    @property
     def n_inputs(self) -> int | None:
         """Number of columns of the inputs."""
         return self.primary.n_inputs

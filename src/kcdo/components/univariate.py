@@ -1,4 +1,4 @@
-"""A model of one output: a mixture of transformed outputs, and atoms beside it."""
+"""A model of one output: a recalibrated mixture of transformed outputs, and atoms beside it."""
 
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,14 @@ from kcdo.components.mixture import Mixture, ModelParameters
 from kcdo.components.settings import Settings
 from kcdo.components.smoothed import SmoothedParameters
 from kcdo.consistency import need, shape
-from kcdo.distributions import Batch, GroupedBatch, MixtureBatch, SpikesBatch, TransformedBatch
+from kcdo.distributions import (
+    Batch,
+    GroupedBatch,
+    MixtureBatch,
+    RecalibratedBatch,
+    SpikesBatch,
+    TransformedBatch,
+)
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import FeatureMap
 from kcdo.rows import Rows
@@ -26,15 +33,17 @@ _FEWEST_CONTINUOUS = 20
 
 @dataclass(frozen=True, eq=False)
 class Univariate:
-    """x ↦ Σ_a q_a(x) of atoms + (1 - Σ q_a(x)) p(T(y) | φ(x)) T'(y)."""
+    """x ↦ Σ_a q_a(x) of atoms + (1 - Σ q_a(x)) p(T(y) | φ(x)) T'(y), p recalibrated."""
 
     mixture: Mixture  # of T(y), given φ(x)
     transform: Tabulated  # T
     features: FeatureMap  # φ
     atoms: AtomShares | None = None
+    recalibration: Array | None = None  # shares of least, middle and greatest of three draws
 
     def __post_init__(self) -> None:
         need(self.mixture.dim == 1, "a transform of several outputs")
+        _check_recalibration(self.recalibration)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -63,25 +72,33 @@ class Univariate:
 
     def batch(self, queries: Queries) -> Batch:
         """Return the distributions of the queries."""
-        if isinstance(queries, SampleInput) and self.atoms is None:
+        if isinstance(queries, SampleInput) and self._mixes:
             mapped = queries.replace(self.features(queries.points))
-            return TransformedBatch(self.mixture.batch(mapped), self.transform)
-        if isinstance(queries, GaussianInput | SampleInput) and not self._keeps(queries):
+            return self._seen_through(self.mixture.batch(mapped))
+        kept = self._mixes and not self.features.features
+        if isinstance(queries, GaussianInput | SampleInput) and not kept:
             points, starts, weights = points_of(queries)
             return GroupedBatch(self._at_points(points), starts, weights)
         return self._at_points(queries)
 
-    def _keeps(self, queries: Queries) -> bool:
-        """Whether the mixture answers uncertain queries as they are."""
-        return self.atoms is None and not self.features.features
+    @property
+    def _mixes(self) -> bool:
+        """Whether the mixture answers for uncertain inputs: atoms and bent levels are of points."""
+        return self.atoms is None and self.recalibration is None
 
     def _at_points(self, queries: Queries) -> Batch:
         seen = self.features(queries) if isinstance(queries, np.ndarray) else queries
-        continuous = TransformedBatch(self.mixture.batch(seen), self.transform)
+        continuous = self._seen_through(self.mixture.batch(seen))
         if self.atoms is None:
             return continuous
         assert isinstance(seen, np.ndarray)
         return beside_atoms(continuous, self.atoms, self.atoms.predict(seen, continuous))
+
+    def _seen_through(self, mixed: Batch) -> Batch:
+        """Return distributions of the mixture, recalibrated, as those of the output."""
+        if self.recalibration is not None:
+            mixed = RecalibratedBatch(mixed, self.recalibration)
+        return TransformedBatch(mixed, self.transform)
 
     def marginal_batch(self) -> Batch:
         """Return the distribution of the output in the training rows, as that of one query."""
@@ -98,6 +115,12 @@ class Univariate:
         """Return the numbers held for each query."""
         atoms = 0 if self.atoms is None else len(self.atoms.atoms.places)
         return self.mixture.width(queries) + atoms
+
+    @property
+    def uniforms(self) -> int:
+        """Uniform numbers that a draw is made of: of three and a choice, where levels are bent."""
+        of_one = self.mixture.uniforms
+        return of_one if self.recalibration is None else 3 * of_one + 1
 
     @property
     def dim(self) -> int:
@@ -155,9 +178,11 @@ class UnivariateParameters:
     features: FeatureMap
     atoms: AtomParameters | None = None
     gap: float = 0.0  # between outputs that are rounded
+    recalibration: Array | None = None
 
     def __post_init__(self) -> None:
         need(0 <= self.gap < np.inf, "a gap that is negative")
+        _check_recalibration(self.recalibration)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -180,7 +205,14 @@ class UnivariateParameters:
             shares = self.atoms.fit(rows.Y[:, 0], mapped, settings)
             mapped = mapped.take(continuous_rows(shares.atoms, shares.labels))
         fitted = self.mixture.fit(mapped, settings)
-        return Univariate(fitted, self.transform, self.features, shares)
+        return Univariate(fitted, self.transform, self.features, shares, self.recalibration)
+
+
+def _check_recalibration(shares: Array | None) -> None:
+    """Need three positive shares of sum 1, if any."""
+    if shares is not None:
+        shape(shares, 3)
+        need(np.all(shares > 0) and abs(shares.sum() - 1.0) < 1e-6, "shares of a recalibration")
 
 
 def unrounded(Y: Array, gap: float, atoms: Atoms | None, seed: int) -> Array:

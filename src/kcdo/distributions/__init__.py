@@ -22,6 +22,7 @@ from kcdo.distributions.positivity import (
 from kcdo.distributions.regions import HighestDensityRegion
 from kcdo.distributions.scattered import ScatteredLayout
 from kcdo.distributions.sources import BatchSource
+from kcdo.distributions.recalibrated import RecalibratedBatch, bent, level_density
 from kcdo.distributions.spikes import SpikesBatch
 from kcdo.distributions.student import StudentTail
 from kcdo.distributions.transformed import TransformedBatch
@@ -50,6 +51,7 @@ __all__ = [
     "NodeBatch",
     "Positivity",
     "ScatteredLayout",
+    "RecalibratedBatch",
     "SpikesBatch",
     "StudentTail",
     "TransformedBatch",

@@ -22,6 +22,10 @@ _FEWEST, _MOST = 64, 512
 class Link(Protocol):
     """A model of one output, given the inputs and the outputs before it."""
 
+    @property
+    def uniforms(self) -> int:
+        """Uniform numbers that a draw of any of its distributions is made of."""
+
     def batch(self, queries: NDArray) -> Batch:
         """Return the distributions of the queries."""
 
@@ -85,8 +89,8 @@ class ChainBatch(ByDraws):
 
     @property
     def uniforms(self) -> int:
-        """Two uniform numbers for each link, after one that chooses among orders."""
-        return 2 * self.dim + 1
+        """Uniform numbers of each link, after one that chooses among orders."""
+        return 1 + sum(link.uniforms for link in self.links)
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -137,7 +141,8 @@ class ChainBatch(ByDraws):
 
     def draw_link(self, j: int, points: Array, uniforms: Array) -> Array:
         """Return draws of output ``order[j]``, given the outputs before it in points (Q, n, d)."""
-        u = uniforms[:, :, 1 + 2 * j : 3 + 2 * j].reshape(-1, 1, 2)
+        first, size = 1 + sum(link.uniforms for link in self.links[:j]), self.links[j].uniforms
+        u = uniforms[:, :, first : first + size].reshape(-1, 1, size)
         return self._along(j, points, lambda batch, rows: batch.sample(u[rows])[:, 0, 0])
 
     def link_batch(self, j: int, points: Array) -> Batch:

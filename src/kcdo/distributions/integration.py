@@ -27,9 +27,9 @@ _COARSE = 1e-6  # error of the whole that is worth a warning
 _EDGE = 1e-12  # the ends of a piece are looked at from inside, in widths
 
 
-def between(edges: Array) -> tuple[Array, Array]:
-    """Return Gauss points between edges (Q, K) and their weights, (Q, 5 (K - 1)) each."""
-    return _on_pieces(edges, *leggauss(ORDER))
+def between(edges: Array, order: int = ORDER) -> tuple[Array, Array]:
+    """Return Gauss points between edges (Q, K) and their weights, (Q, order (K - 1)) each."""
+    return _on_pieces(edges, *leggauss(order))
 
 
 def densely_at_ends(edges: Array) -> tuple[Array, Array]:

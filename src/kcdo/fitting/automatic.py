@@ -31,6 +31,7 @@ from kcdo.fitting.means import mean_choices, residual_sds
 from kcdo.fitting.metric import Metric
 from kcdo.fitting.output_side import check_output, output_side
 from kcdo.fitting.problem import ChosenComponent, Problem, ValidationRows
+from kcdo.fitting.recalibration import HeldOut
 from kcdo.fitting.rules import held_out_residual_sd, heuristic
 from kcdo.fitting.smoothed import choose_smoothed
 from kcdo.fitting.spec import ModelSpec
@@ -72,12 +73,14 @@ def automatic_fit(spec: ModelSpec, rows: Rows) -> AutomaticFit:
     check_output(spec, rows.Y)
     problem = replace(Problem.of(spec, rows), rows=rows.of_effective_weight())
     if not problem.learns or not _in_time(problem, "every search"):
-        return AutomaticFit(*_fit_heuristic(problem))
+        model, parameters, _ = _fit_heuristic(problem)
+        return AutomaticFit(model, parameters, None)
     if rows.kin is not None:
         return AutomaticFit(*fit_by_folds(problem))
     if problem.univariate:
         return AutomaticFit(*fit_univariate(problem, _fit_mixture))
-    return AutomaticFit(*_fit_mixture(problem))
+    model, parameters, judged = _fit_mixture(problem)
+    return AutomaticFit(model, parameters, None if judged is None else judged.loss())
 
 
 def _fit_mixture(problem: Problem) -> InnerFit:
@@ -126,7 +129,9 @@ def _fit_mixture(problem: Problem) -> InnerFit:
     if problem.metrics and not problem.spec.combination.fixed and _in_time(problem, "gate"):
         kernel, judged_rows = problem.metrics[0].kernel, rows.take(judged)
         gate = choose_gate(held_out, weights, judged_rows, kernel, effort.fewest_gated)
-    return _fitted(chosen, weights, gate)
+    model = Mixture(tuple(each.component for each in chosen), weights, gate)
+    parameters = ModelParameters(tuple(each.parameters for each in chosen), weights, gate)
+    return model, parameters, _judgement(held_out, weights, gate, rows.take(judged))
 
 
 def _quick_plain(problem: Problem) -> ChosenComponent:
@@ -285,10 +290,14 @@ def _beside(
     return ValidationRows(judged[some], beside)
 
 
-def _fitted(
-    chosen: list[ChosenComponent], weights: dict[str, float], gate: Gate | None
-) -> InnerFit:
-    model = Mixture(tuple(each.component for each in chosen), weights, gate)
-    parameters = ModelParameters(tuple(each.parameters for each in chosen), weights, gate)
-    loss = chosen[0].loss
-    return model, parameters, None if np.isnan(loss) else loss
+def _judgement(
+    held_out: Batches, weights: dict[str, float], gate: Gate | None, rows: Rows
+) -> HeldOut:
+    """Return what held-out rows say of the mixture, with weights that vary or do not."""
+    names = [name for name in held_out if weights.get(name, 0.0) > 0]
+    if gate is None:
+        shares = np.array([weights[name] for name in names])
+    else:
+        shares = gate.held_out()[:, [gate.names.index(name) for name in names]]
+    mixed = MixtureBatch([held_out[name] for name in names], shares)
+    return HeldOut.of(mixed, rows.Y, rows.weights)

@@ -1,4 +1,4 @@
-"""What surrounds the mixture of one output: atoms, rounding that is undone, a transform."""
+"""What surrounds the mixture of one output: rounding undone, transform, recalibration, atoms."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +23,7 @@ from kcdo.components import (
     student_tail,
     unrounded,
 )
-from kcdo.distributions import Batch, MixtureBatch, TransformedBatch
+from kcdo.distributions import Batch, MixtureBatch, TransformedBatch, level_density
 from kcdo.fitting.metric import Metric
 from kcdo.fitting.metric_choice import (
     choose_metrics,
@@ -33,6 +33,7 @@ from kcdo.fitting.metric_choice import (
     used_features,
 )
 from kcdo.fitting.problem import Problem
+from kcdo.fitting.recalibration import HeldOut
 from kcdo.fitting.smoothed import (
     choose_smoothers,
     every_bandwidth,
@@ -52,7 +53,7 @@ _LEAST_SHARE = 2e-3
 _EXACT = 0.3  # median error, in gaps of rounding; that of the rounding itself is 0.25
 _MOST_VALUES = 200
 
-InnerFit = tuple[Mixture, ModelParameters, float | None]
+InnerFit = tuple[Mixture, ModelParameters, HeldOut | None]
 
 
 def fit_univariate(
@@ -77,7 +78,8 @@ def fit_univariate(
     continuous = mapped
     if atoms is not None:
         continuous = mapped.take(continuous_rows(atoms, atoms.labels(y))).of_effective_weight()
-    mixture, chosen, loss = fit_mixture(_inner_problem(problem, continuous, metrics, features))
+    mixture, chosen, judged = fit_mixture(_inner_problem(problem, continuous, metrics, features))
+    recalibration = None if judged is None else judged.recalibration()
     shares: AtomShares | None = None
     parameters: AtomParameters | None = None
     if atoms is not None:
@@ -85,15 +87,26 @@ def fit_univariate(
             located = located_rows(mapped, metrics[0], settings)
             held_out = None
             if atoms.every_value:  # a continuous distribution knows their order
-                judged = sampled(len(y), settings.effort.weighed_rows, settings.seed + 1)
-                held_out = TransformedBatch(mixture.held_out(judged), transform)
+                some = sampled(len(y), settings.effort.weighed_rows, settings.seed + 1)
+                held_out = TransformedBatch(mixture.held_out(some), transform)
             shares = choose_atom_shares(atoms, y, located, settings, held_out)
             of_rows = smoothed_parameters(metrics[0], located)
             parameters = AtomParameters(
                 atoms, of_rows, shares.bandwidths, shares.shares, shares.of_intervals
             )
-    model = Univariate(mixture, transform, features, shares)
-    return model, UnivariateParameters(chosen, transform, features, parameters, gap), loss
+    model = Univariate(mixture, transform, features, shares, recalibration)
+    every = UnivariateParameters(chosen, transform, features, parameters, gap, recalibration)
+    loss = None if atoms is not None or judged is None else _loss_in_units(judged, model)
+    return model, every, loss
+
+
+def _loss_in_units(judged: HeldOut, model: Univariate) -> float:
+    """Return the held-out loss of a model without atoms, in units of the output."""
+    more = model.transform.log_derivative(model.transform.inverse(judged.Y))[:, 0]
+    if model.recalibration is not None:
+        assert judged.levels is not None
+        more = more + np.log(level_density(judged.levels, model.recalibration))
+    return judged.loss(more)
 
 
 def _below_rounding(
