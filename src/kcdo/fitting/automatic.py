@@ -43,7 +43,6 @@ from kcdo.systems import Exact, Groups, Nystrom, System
 
 Batches = dict[str, Batch]
 
-_ROWS_BESIDE_SLOPES = 3
 _TAIL_ROWS = 8.0  # that a tail about the mean counts as, beside a handful of rows
 
 
@@ -139,7 +138,7 @@ def _quick_plain(problem: Problem) -> ChosenComponent:
     system, output = heuristic(spec, Groups.of(some.X, some.weights), some.Y)
     if len(some) < len(rows):
         open_scales = spec.kernel_y is None or not spec.kernel_y.fitted
-        sd = held_out_residual_sd(system, some.Y, spec.seed) if open_scales else None
+        sd = held_out_residual_sd(system, some.Y, spec) if open_scales else None
         output = output_side(spec, rows.Y, rows.weights, sd)
         parameters = OperatorParameters(system.kernel, system.alpha, output)
         plain = parameters.operator(rows, settings)
@@ -178,7 +177,7 @@ def _line_of_few(problem: Problem) -> ChosenComponent | None:
     """Return a linear regression of a handful of rows, if these are more than its slopes."""
     rows, spec = problem.rows, problem.spec
     open_line = problem.univariate and spec.kernel_x.family_open and not spec.combination.fixed
-    least, most = rows.X.shape[1] + _ROWS_BESIDE_SLOPES, problem.effort.fewest_rows
+    least, most = rows.X.shape[1] + problem.effort.line_rows, problem.effort.fewest_rows
     if not open_line or not least <= len(rows) <= most:
         return None
     return choose_linear(rows, np.arange(rows.X.shape[1]))

@@ -39,9 +39,6 @@ from kcdo.systems import (
     WhitenedSums,
 )
 
-_JUDGES = 1000
-_NOISES_TRIED = 6
-
 
 @dataclass(frozen=True, eq=False)
 class PilotChoice:
@@ -122,7 +119,8 @@ class LocalLearning:
         whitened = WhitenedSums.of_rows(
             metric.kernel, centres, rows.X, rows.weights, n_jobs=spec.n_jobs
         )
-        judged, centred = rows.sampled(_JUDGES, spec.seed), rows.centred()
+        effort = spec.settings.effort.streamed
+        judged, centred = rows.sampled(effort.family_judges, spec.seed), rows.centred()
         weights = rows.weights[judged]
 
         def loss(noise: float) -> float:
@@ -130,7 +128,7 @@ class LocalLearning:
             errors = centred[judged] - system.held_out(centred, judged)
             return normal_loss(errors, system.one_minus_leverage(judged), weights)
 
-        return loss(lowest_alpha(loss, log_noise_bounds(0.0), _NOISES_TRIED))
+        return loss(lowest_alpha(loss, log_noise_bounds(0.0), effort.family_noises))
 
     @property
     def _metric(self) -> Metric:

@@ -21,9 +21,6 @@ from kcdo.reconstruction import Reconstruction
 from kcdo.regularisation import PrintedScheme
 from kcdo.systems import ExactRows, ExactSystem, Groups, Nystrom
 
-_HELD_OUT_GROUPS = 300
-_ALL_HELD_OUT = 2000  # up to this many distinct inputs every row is held out
-
 
 class Sides(NamedTuple):
     """Input and output side, ready to meet."""
@@ -42,7 +39,7 @@ def heuristic(spec: ModelSpec, groups: Groups, Y: Array) -> Sides:
     check_output(spec, Y)
     system = _system(spec, groups, DEFAULT_ALPHA, planned_nodes(spec.reference, Y))
     kernel_y = spec.kernel_y or Gaussian()
-    residual_sd = None if kernel_y.fitted else held_out_residual_sd(system, Y, spec.seed)
+    residual_sd = None if kernel_y.fitted else held_out_residual_sd(system, Y, spec)
     output = output_side(spec, Y, groups.weights, residual_sd)
     return Sides(system, output)
 
@@ -73,16 +70,16 @@ def paper(spec: ModelSpec, groups: Groups, Y: Array) -> Sides:
 RULES = {"heuristic": heuristic, "paper": paper}
 
 
-def held_out_residual_sd(system: ExactSystem, Y: Array, seed: int) -> Array:
+def held_out_residual_sd(system: ExactSystem, Y: Array, spec: ModelSpec) -> Array:
     """Return the sd of leave-one-out residuals of the conditional mean, (d,).
 
     From every row, or from those of a few hundred inputs when there are many.
     """
-    groups = system.groups
+    groups, effort = system.groups, spec.settings.effort
     rows = np.arange(len(Y))
-    if system.n_centres > _ALL_HELD_OUT:
-        rng = np.random.default_rng(seed)
-        chosen = rng.choice(system.n_centres, _HELD_OUT_GROUPS, replace=False)
+    if system.n_centres > effort.rule_inputs:
+        rng = np.random.default_rng(spec.seed)
+        chosen = rng.choice(system.n_centres, effort.rule_judged, replace=False)
         rows = np.flatnonzero(np.isin(groups.member_of, chosen))
     centred = Y - np.average(Y, axis=0, weights=groups.weights)  # ridge shrinks towards 0
     residuals = centred[rows] - system.held_out(centred, rows)

@@ -26,7 +26,6 @@ _SPREADS = tuple(
 _SPREAD_GAIN = 2.0  # nats, of all judged rows, that varying noise must gain
 _WIDTHS = {"residual": (0.12, 0.3), "output": (0.04, 0.12)}
 _LEAST_SHARE = 0.02  # of a smoother that is kept: each costs time at every query
-_EM_STEPS = 200
 
 
 def located_rows(rows: Rows, metric: Metric, settings: Settings) -> SmoothedRows:
@@ -58,13 +57,13 @@ def smoothed_parameters(metric: Metric, component: SmoothedRows) -> SmoothedPara
 
 def choose_smoothers(component: SmoothedRows, settings: Settings) -> SmoothedRows:
     """Choose the smoothers of rows that are located, by held-out rows."""
-    table = component.table
-    judged = sampled(len(table), settings.effort.weighed_rows, settings.seed + 1)
+    table, effort = component.table, settings.effort
+    judged = sampled(len(table), effort.weighed_rows, settings.seed + 1)
     smoothers = every_smoother()
     densities = component.smoother_densities(smoothers, judged)
-    shares = mixing_shares(densities, table.weights[judged])
+    shares = mixing_shares(densities, table.weights[judged], effort.shares_steps)
     kept = np.flatnonzero(shares >= min(_LEAST_SHARE, shares.max()))
-    shares = mixing_shares(densities[:, kept], table.weights[judged])
+    shares = mixing_shares(densities[:, kept], table.weights[judged], effort.shares_steps)
     return component.with_smoothers([smoothers[i] for i in kept], shares)
 
 
@@ -100,7 +99,7 @@ def every_smoother() -> list[Smoother]:
     ]
 
 
-def mixing_shares(table: Array, weights: Array, steps: int = _EM_STEPS) -> Array:
+def mixing_shares(table: Array, weights: Array, steps: int) -> Array:
     """Return the shares of a mixture (S,) that make densities (n, S) likeliest, by EM."""
     table = np.maximum(table, 1e-12)
     shares = np.full(table.shape[1], 1.0 / table.shape[1])

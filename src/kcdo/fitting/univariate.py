@@ -64,7 +64,7 @@ def fit_univariate(
     atoms = Atoms.of(y)
     gap = float(np.sqrt(12.0) * problem.floor[0])
     rows = problem.rows.with_outputs(unrounded(problem.rows.Y, gap, atoms, spec.seed))
-    features = feature_map(rows.X, spec.kernel_x)
+    features = feature_map(rows.X, spec.kernel_x, settings.effort)
     seen = replace(rows, X=features(rows.X))
     transform, metrics = choose_transform(seen, spec, features)
     used = used_features(metrics, seen.X.shape[1])
@@ -203,7 +203,8 @@ def choose_atom_shares(
         [class_shares(table, likeness, b, labels, n_atoms) for b in bandwidths]
     )  # (B, n, A + 1)
     own, weights = labels[judged], table.weights[judged]
-    shares = mixing_shares(each[:, np.arange(len(judged)), own].T, weights)
+    steps = settings.effort.shares_steps
+    shares = mixing_shares(each[:, np.arange(len(judged)), own].T, weights, steps)
     shares = np.where(shares >= _LEAST_SHARE, shares, 0.0)
     shares /= shares.sum()
     of_intervals = 0.0
