@@ -28,7 +28,7 @@ from kcdo.estimators.kin import check_kin, kin_of_rows
 from kcdo.estimators.parameters import check_parameters
 from kcdo.estimators.streamed import StreamedDensity
 from kcdo.fitting import DEFAULT_ALPHA, RULES, ModelSpec, joint_fit, ridge_value
-from kcdo.fitting.stages import SHARES
+from kcdo.fitting.automatic import SHARES
 from kcdo.kernels import Kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference

@@ -21,12 +21,13 @@ from kcdo.fitting.candidates import (
     last_judges,
     last_metrics,
 )
-from kcdo.fitting.densities import ChosenOperator, choose_nearest, choose_plain
+from kcdo.fitting.densities import choose_nearest, choose_plain
 from kcdo.fitting.location import choose_location_scale
 from kcdo.fitting.means import log_noise_bounds, mean_choices, residual_sds
 from kcdo.fitting.metric import Metric
 from kcdo.fitting.pilot import Pilot
 from kcdo.fitting.problem import ChosenComponent, Problem, ValidationRows
+from kcdo.fitting.races import DensityChoice
 from kcdo.fitting.search import lowest_alpha
 from kcdo.fitting.spec import ModelSpec
 from kcdo.fitting.streaming import output_of_all
@@ -48,7 +49,7 @@ class PilotChoice:
     located: LocationScaleParameters | None = None
     problem: Problem | None = None  # of the sample
     metric: Metric | None = None  # of its conditional mean
-    plain: ChosenOperator | None = None
+    plain: DensityChoice | None = None
 
 
 def pilot_choice(spec: ModelSpec, rows: Rows) -> PilotChoice:
@@ -71,7 +72,7 @@ def pilot_choice(spec: ModelSpec, rows: Rows) -> PilotChoice:
         return PilotChoice(plain)
     parameters = choose_location_scale(problem, means).parameters
     assert isinstance(parameters, LocationScaleParameters)
-    return PilotChoice(plain, parameters, problem, means[0], operator)
+    return PilotChoice(plain, parameters, problem, means[0], operator.choice)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,9 +170,9 @@ class Learnt:
         rows = self.near.rows
         rows = replace(rows, weights=self.unit * rows.weights)
         some = replace(problem, rows=rows)
-        start = replace(plain, choice=replace(plain.choice, kernel=self.metric.kernel))
+        start = replace(plain, kernel=self.metric.kernel)
         judges = ValidationRows(judged, beside)
-        return choose_nearest(some, start, [self.metric], judges)
+        return choose_nearest(some, start, self.metric, judges)
 
     def component(
         self, chosen: ChosenComponent, rows: KeptRows

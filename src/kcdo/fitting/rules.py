@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kcdo.arrays import Array
+from kcdo.components import DensityOperator, OperatorParameters, PlainDensity
 from kcdo.fitting.output_side import (
     DEFAULT_ALPHA,
     check_output,
@@ -13,13 +14,14 @@ from kcdo.fitting.output_side import (
     planned_nodes,
     ridge_value,
 )
+from kcdo.fitting.problem import ChosenComponent, Problem
 from kcdo.fitting.spec import ModelSpec, Ridge
 from kcdo.kernels import DensityKernel, Gaussian, with_median_scales
 from kcdo.linalg import PrintedForm
 from kcdo.measures import UniformBox
 from kcdo.reconstruction import Reconstruction
 from kcdo.regularisation import PrintedScheme
-from kcdo.systems import ExactRows, ExactSystem, Groups, Nystrom
+from kcdo.systems import Exact, ExactRows, ExactSystem, Groups, Nystrom
 
 
 class Sides(NamedTuple):
@@ -84,6 +86,26 @@ def held_out_residual_sd(system: ExactSystem, Y: Array, spec: ModelSpec) -> Arra
     centred = Y - np.average(Y, axis=0, weights=groups.weights)  # ridge shrinks towards 0
     residuals = centred[rows] - system.held_out(centred, rows)
     return np.sqrt(np.average(residuals**2, axis=0, weights=groups.weights[rows]))
+
+
+def plain_by_rule(problem: Problem) -> ChosenComponent:
+    """Return the plain density that the heuristic rule fits; many rows take the rule of some."""
+    rows, spec, settings = problem.rows, problem.spec, problem.spec.settings
+    some = rows
+    if not problem.every_input:  # rules factor all rows
+        some = rows.sample(problem.effort.rows, spec.seed)
+        spec = replace(spec, settings=replace(settings, solver=Exact()))
+    system, output = heuristic(spec, Groups.of(some.X, some.weights), some.Y)
+    if len(some) == len(rows):
+        parameters = OperatorParameters(system.kernel, system.alpha, output)
+        plain = DensityOperator.solved(system, output, rows.Y, settings.positivity)
+    else:
+        open_scales = spec.kernel_y is None or not spec.kernel_y.fitted
+        sd = held_out_residual_sd(system, some.Y, spec) if open_scales else None
+        output = output_side(spec, rows.Y, rows.weights, sd)
+        parameters = OperatorParameters(system.kernel, system.alpha, output)
+        plain = parameters.operator(rows, settings)
+    return ChosenComponent.of(parameters, PlainDensity(plain))
 
 
 def _system(spec: ModelSpec, groups: Groups, default: Ridge, n_nodes: int) -> ExactSystem:

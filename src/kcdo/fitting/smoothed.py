@@ -15,7 +15,7 @@ from kcdo.components import (
     Smoother,
 )
 from kcdo.fitting.metric import Metric
-from kcdo.fitting.problem import ChosenComponent
+from kcdo.fitting.problem import ChosenComponent, Problem, SoFar
 from kcdo.rows import Rows, sampled
 
 _SPREADS = tuple(
@@ -35,11 +35,15 @@ def located_rows(rows: Rows, metric: Metric, settings: Settings) -> SmoothedRows
     return component.with_spread(_choose_spread(component, judged))
 
 
-def choose_smoothed(rows: Rows, metric: Metric, settings: Settings) -> ChosenComponent:
-    """Choose varying noise and smoothers of rows in a metric, by held-out rows."""
-    component = choose_smoothers(located_rows(rows, metric, settings), settings)
-    parameters = smoothed_parameters(metric, component)
-    return ChosenComponent(parameters, component, parameters, component, np.nan)
+def smoothed_rows(problem: Problem, so_far: SoFar) -> list[ChosenComponent]:
+    """Choose varying noise and smoothers of rows in a learnt metric, by held-out rows."""
+    wanted = problem.metrics and problem.spec.combination.wants("smoothed")
+    if not wanted or not problem.in_time("smoothed rows"):
+        return []
+    with problem.spec.progress.stage("smoothed rows"):
+        metric, settings = problem.metrics[0], problem.spec.settings
+        component = choose_smoothers(located_rows(problem.rows, metric, settings), settings)
+        return [ChosenComponent.of(smoothed_parameters(metric, component), component)]
 
 
 def smoothed_parameters(metric: Metric, component: SmoothedRows) -> SmoothedParameters:

@@ -11,8 +11,6 @@ from kcdo.components import (
     AtomParameters,
     Atoms,
     AtomShares,
-    Mixture,
-    ModelParameters,
     Settings,
     SmoothedRows,
     Univariate,
@@ -41,6 +39,7 @@ from kcdo.fitting.smoothed import (
     smoothed_parameters,
 )
 from kcdo.fitting.spec import ModelSpec
+from kcdo.fitting.weighing import InnerFit
 from kcdo.kernels import FeatureMap
 from kcdo.parallel import ordered_map
 from kcdo.rows import Rows, sampled
@@ -51,8 +50,6 @@ _SURE_GAIN = 6.0  # and nats of all rows: the map has seen the outputs that judg
 _LEAST_SHARE = 2e-3
 _EXACT = 0.3  # median error, in gaps of rounding; that of the rounding itself is 0.25
 _MOST_VALUES = 200
-
-InnerFit = tuple[Mixture, ModelParameters, float | None]
 
 
 def fit_univariate(
