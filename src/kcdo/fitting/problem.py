@@ -17,7 +17,6 @@ from kcdo.fitting.pilot import MOST_REPEAT
 from kcdo.fitting.spec import ModelSpec
 from kcdo.kernels import (
     Kernel,
-    Nugget,
     has_metric,
     leaves,
     warped,
@@ -199,7 +198,7 @@ class Problem:
             return False
         p, kernel = rows.X.shape[1], self.spec.kernel_x
         seen = {column for _, columns in leaves(kernel, range(p)) for column in columns}
-        return len(seen) == p and not isinstance(kernel, Nugget) and rows.share_repeated > 0
+        return len(seen) == p and not kernel.has_nugget and rows.share_repeated > 0
 
     @cached_property
     def templates(self) -> list[list[Kernel]]:
