@@ -6,16 +6,20 @@ few of them with ``tests/data/frozen.npz`` in every run of the tests.
 """
 
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import kcdo
+from kcdo.components import StreamEffort
+from tests.conftest import SHORT
 
 Answers = dict[str, np.ndarray]
 M = kcdo.ConditionalDensityOperator
@@ -29,6 +33,9 @@ QUICK = (
     "auto-small",
     "auto-two-outputs",
     "chunks-heuristic",
+    "groups",
+    "time",
+    "rows-at",
     "saved",
 )
 _LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
@@ -335,6 +342,31 @@ def _() -> Answers:
     return answers(M(solver=kcdo.Nystrom(centers=40)).fit(_chunks(600)), X[:6], y)
 
 
+def _with_kin(**labels: np.ndarray) -> Answers:
+    X, y = data(60, 1)
+    return answers(M().fit(X, y, **labels), X[:6], y)
+
+
+@case("groups")
+def _() -> Answers:
+    return _with_kin(groups=np.arange(60) // 3)
+
+
+@case("time")
+def _() -> Answers:
+    return _with_kin(time=np.arange(60) // 2)
+
+
+@case("rows-at")
+def _() -> Answers:
+    X, y = data(600)
+    # a sample of fewer rows than there are, so that near rows among all of them are sought
+    effort = replace(SHORT, streamed=StreamEffort(sample_rows=200))
+    model = M(solver=kcdo.Nystrom(centers=20))
+    with patch("kcdo.estimators.conditional.EFFORT", effort), TemporaryDirectory() as folder:
+        return answers(model.fit(_chunks(600), rows_at=f"{folder}/rows"), X[:6], y)
+
+
 @case("partial-fit-merge")
 def _() -> Answers:
     X, y = data(600)
@@ -350,7 +382,7 @@ def _() -> Answers:
     X, y = data(70)
     found: Answers = {}
     fits = {"auto": M().fit(X, y), "heuristic": M(selection="heuristic").fit(X, y)}
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder:
         for name, model in fits.items():
             model.save(f"{folder}/{name}.kcdo")
             loaded = answers(kcdo.load(f"{folder}/{name}.kcdo"), X[:6], y)

@@ -11,6 +11,7 @@ from kcdo.commands import run
 from kcdo.commands.naming import Wanted
 from kcdo.commands.sources import Source
 from kcdo.commands.streaming import FileChunks
+from kcdo.components import StreamEffort
 from tests.command_line import succeed_here
 
 OPTIONS = ["--target", "y", "--selection", "heuristic", "--centres", 15]
@@ -133,8 +134,8 @@ def test_what_is_not_there(folder, tmp_path, capsys, monkeypatch):
     assert "d.parquet has other columns than" in said
 
 
-def test_rows_that_stay_in_a_folder(folder, tmp_path, capsys, monkeypatch, short_searches):
-    monkeypatch.setattr("kcdo.estimators.streamed._SAMPLE_ROWS", 60)
+def test_rows_that_stay_in_a_folder(folder, tmp_path, capsys, give_effort):
+    give_effort(streamed=StreamEffort(sample_rows=60))
     out, kept = tmp_path / "m.kcdo", tmp_path / "rows"
     options = ["--target", "y", "--centres", 15, "--stream", "--rows-at", kept]
     said = succeed_here("fit", folder, *options, "-o", out, capsys=capsys)

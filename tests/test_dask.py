@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import kcdo
+from kcdo.components import StreamEffort
 from kcdo.distributed import LocalEngine, TreeSum
 from kcdo.systems.nystrom import EIGENVALUE_CUT
 
@@ -156,9 +157,9 @@ def test_other_chunks_give_the_same_answers_to_rounding(serial):
     assert np.abs(one - two).max() <= tolerance * two.max()
 
 
-def test_other_chunks_make_the_same_choices(monkeypatch, short_searches, tmp_path):
+def test_other_chunks_make_the_same_choices(give_effort, tmp_path):
     """Near rows included: searches do not see the last bits, by which sums differ."""
-    monkeypatch.setattr("kcdo.estimators.streamed._SAMPLE_ROWS", 200)
+    give_effort(streamed=StreamEffort(sample_rows=200))
     X, y = waves()
     one, two = (
         quick(selection="auto").fit(cut(X, y, at=at), rows_at=tmp_path / str(len(at)))
@@ -274,14 +275,12 @@ def test_workers_killed_in_every_pass_cost_their_chunks_alone(client, serial, tm
     assert model.stream_.passes == 3
 
 
-def test_workers_killed_in_every_phase_of_a_default_fit(
-    client, tmp_path, monkeypatch, short_searches
-):
+def test_workers_killed_in_every_phase_of_a_default_fit(client, tmp_path, monkeypatch, give_effort):
     """Neighbours, both times, rows that are kept, sums and residuals; centres and weights too.
 
     Centres and weights are chosen by the client: a worker that dies then holds nothing.
     """
-    monkeypatch.setattr("kcdo.estimators.streamed._SAMPLE_ROWS", 200)
+    give_effort(streamed=StreamEffort(sample_rows=200))
     chunks = cut(*waves(), at=(0, 100, 200, 300, 400, 500, 600))
     serial = quick(selection="auto").fit(chunks, rows_at=tmp_path / "serial")
     parts = [delayed(chunk) for chunk in chunks]

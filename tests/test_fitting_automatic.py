@@ -9,11 +9,16 @@ import kcdo
 from kcdo.components import Combination, Effort, LocationScale, MarginalTail, Settings
 from kcdo.errors import InvalidInputError
 from kcdo.fitting import ModelSpec, automatic_fit
-from kcdo.fitting.automatic import _held_out
-from kcdo.fitting.densities import choose_nearest, choose_plain, plain_component
-from kcdo.fitting.location import choose_location_scale, rival_densities
+from kcdo.fitting.densities import (
+    choose_nearest,
+    choose_plain,
+    plain_component,
+    rival_densities,
+)
+from kcdo.fitting.location import choose_location_scale
 from kcdo.fitting.means import mean_choices, residual_sds
 from kcdo.fitting.problem import ONLY_PLAIN, Problem, ValidationRows
+from kcdo.fitting.weighing import held_out_of
 from kcdo.rows import Rows
 from kcdo.systems import Exact, Nystrom
 from tests.conftest import SHORT
@@ -62,7 +67,7 @@ def test_what_few_rows_learn_foretells_the_others(solver):
     plain = choose_plain(problem, means, residual_sds(means[0], problem))
     located = choose_location_scale(problem, means)
     assert len(plain.operator.training.Y) == 120
-    held_out = _held_out(problem, [plain_component(plain), located], judged)
+    held_out = held_out_of(problem, [plain_component(plain), located], judged)
     Y = problem.rows.Y[judged]
     assert set(held_out) == {"plain", "location_scale", "residual_tail", "normal"}
     for batch in held_out.values():
@@ -127,11 +132,11 @@ def test_folds_hold_out_every_row_once():
     means = mean_choices(problem)
     plain = choose_plain(problem, means, residual_sds(means[0], problem))
     chosen, every = [plain_component(plain), choose_location_scale(problem, means)], np.arange(30)
-    first = _held_out(problem, chosen, every)
+    first = held_out_of(problem, chosen, every)
     outputs = problem.rows.Y.copy()
     outputs[11] += 3.0
     moved = replace(problem, rows=problem.rows.with_outputs(outputs))
-    second = _held_out(moved, chosen, every)
+    second = held_out_of(moved, chosen, every)
     y = np.linspace(-3, 3, 30)[:, None]
     for name, batch in first.items():
         difference = np.abs(batch.pdf(y) - second[name].pdf(y)).max(axis=1)
@@ -145,12 +150,12 @@ def test_near_rows_are_chosen_beside_the_others():
     plain = choose_plain(problem, means, residual_sds(means[0], problem))
     judged = problem.judged_rows(100)
     losses = [
-        choose_nearest(problem, plain, means, ValidationRows(judged, beside)).loss
+        choose_nearest(problem, plain.choice, means[0], ValidationRows(judged, beside)).loss
         for beside in (None, np.full(30, 1e-3), np.full(30, 1e3))
     ]
     assert losses[2] < losses[1] < losses[0] + 1.0  # beside one that knows, little is lost
     objects = replace(problem, rows=replace(problem.rows, X=problem.rows.X.astype(object)))
-    assert choose_nearest(objects, plain, means, ValidationRows(judged)) is None
+    assert choose_nearest(objects, plain.choice, means[0], ValidationRows(judged)) is None
 
 
 def test_the_fit_is_a_function_of_rows_and_a_spec():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kcdo
-from kcdo.components import KeptNearest, NearestParameters, Settings
+from kcdo.components import KeptNearest, NearestParameters, Settings, StreamEffort
 from kcdo.rows import Rows
 from kcdo.systems import KeptRows
 
@@ -25,9 +25,9 @@ def chunks(X, y, *others, at=(0, 300, 300, 301, 900)):
 
 
 @pytest.fixture
-def few(monkeypatch, short_searches):
+def few(give_effort):
     """Samples of few rows, so that a small stream has more."""
-    monkeypatch.setattr("kcdo.estimators.streamed._SAMPLE_ROWS", 200)
+    give_effort(streamed=StreamEffort(sample_rows=200))
 
 
 def model(**options):

@@ -22,6 +22,7 @@ from kcdo.components import (
 )
 from kcdo.distributions import Batch, StudentTail
 from kcdo.fitting import ModelSpec, automatic_fit
+from kcdo.fitting.automatic import CHOOSERS
 from kcdo.fitting.problem import ChosenComponent
 from kcdo.fitting.weights import combined_weights
 from kcdo.inputs import SampleInput
@@ -189,12 +190,12 @@ class WithNeighbours(Combination):
 
 
 def test_in_the_list_of_an_automatic_fit_it_is_weighed_with_the_others(monkeypatch):
-    def one_more(problem, located):
+    def one_more(problem, so_far):
         parameters = NeighbourParameters(15)
         component = parameters.fit(problem.rows, problem.spec.settings)
-        return [ChosenComponent(parameters, component, parameters, component, np.nan)]
+        return [ChosenComponent.of(parameters, component)]
 
-    monkeypatch.setattr("kcdo.fitting.automatic._marginal_tail", one_more)
+    monkeypatch.setattr("kcdo.fitting.automatic.CHOOSERS", (*CHOOSERS, one_more))
     # wide kernels, so that there is something left to say
     spec = ModelSpec(
         kcdo.Gaussian(2.0),

@@ -179,7 +179,7 @@ def test_no_metric_leaves_columns_out(p):
     # beyond 24 columns there are no ranks, and the second metric is that of another family
     rng = np.random.default_rng(3)
     X, Y = rng.normal(size=(60, p)), rng.normal(size=(60, 1))
-    features = feature_map(X, kcdo.Automatic())
+    features = feature_map(X, kcdo.Automatic(), Effort())
     rows = Rows(features(X), Y, np.ones(60))
     settings = Settings(effort=SHORT)
     for metric in choose_metrics(rows, settings, kcdo.Automatic(), features):
@@ -191,7 +191,7 @@ def test_held_out_errors_choose_how_long_tails_are_seen(exact_judged):
     rng = np.random.default_rng(5)
     x = np.exp(1.5 * rng.normal(size=(240, 6)))
     settings = Settings(effort=Effort(exact_judged=exact_judged, local_judged=(99, 120)))
-    features = feature_map(x, kcdo.Automatic())
+    features = feature_map(x, kcdo.Automatic(), Effort())
     raw = {i for i, feature in enumerate(features.features) if feature.kind == "raw"}
     assert len(raw) == 6
     for y, expected in ((x.sum(axis=1), True), (np.log(x).sum(axis=1), False)):
@@ -273,7 +273,7 @@ def test_spikes_agree_with_themselves():
 
 def test_shares_find_the_component_that_made_the_rows():
     table = np.column_stack([np.full(50, 2.0), np.full(50, 0.5)])
-    assert mixing_shares(table, np.ones(50))[0] > 0.99
+    assert mixing_shares(table, np.ones(50), 200)[0] > 0.99
 
 
 def test_moments_through_a_table_are_within_a_thousandth_of_an_sd(model, monkeypatch):

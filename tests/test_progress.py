@@ -15,7 +15,7 @@ import kcdo
 from kcdo import progress
 from kcdo.commands.console import Console, size_text
 from kcdo.commands.models import load_model
-from kcdo.fitting.stages import SHARES
+from kcdo.fitting.automatic import SHARES
 from kcdo.progress import Progress, duration
 from tests.command_line import kcdo as kcdo_command
 

@@ -67,7 +67,7 @@ def test_moments_with_tails_so_heavy_that_levels_near_1_are_rounded():
 
 def test_levels_that_are_even_are_left_alone():
     found = [
-        held_out(np.random.default_rng(seed).random(100)).recalibration() for seed in range(100)
+        held_out(np.random.default_rng(seed).random(100)).recalibration(200) for seed in range(100)
     ]
     assert sum(shares is not None for shares in found) <= 12  # five expected
 
@@ -76,7 +76,7 @@ def test_distributions_that_are_too_wide_become_narrower():
     y = np.random.default_rng(1).normal(size=600)
     wide = normal(len(y), sd=1.3)
     judged = HeldOut.of(wide, y[:, None], np.ones(len(y)))
-    shares = judged.recalibration()
+    shares = judged.recalibration(200)
     assert shares is not None
     new = np.random.default_rng(2).normal(size=20_000)
     levels = wide.take(slice(0, 1)).cdf(new[:, None])[0]
@@ -88,22 +88,22 @@ def test_distributions_that_are_too_wide_become_narrower():
 
 def test_rows_that_count_twice_are_two_rows():
     levels = np.random.default_rng(3).beta(2, 2, 150)
-    once = held_out(np.repeat(levels, 2)).recalibration()
-    twice = held_out(levels, np.full(150, 2.0)).recalibration()
+    once = held_out(np.repeat(levels, 2)).recalibration(200)
+    twice = held_out(levels, np.full(150, 2.0)).recalibration(200)
     np.testing.assert_allclose(once, twice, rtol=1e-9)
 
 
 def test_several_outputs_have_no_levels():
     judged = HeldOut.of(tail(2), np.zeros((3, 2)), np.ones(3))
     assert judged.levels is None
-    assert judged.recalibration() is None
+    assert judged.recalibration(200) is None
 
 
 def recalibrated_model(monkeypatch, shares=SHARES):
     rng = np.random.default_rng(5)
     X = rng.uniform(-2, 2, (60, 1))
     y = np.sin(X[:, 0]) + 0.2 * rng.normal(size=60)
-    monkeypatch.setattr(HeldOut, "recalibration", lambda self: shares)
+    monkeypatch.setattr(HeldOut, "recalibration", lambda self, steps: shares)
     return kcdo.ConditionalDensityOperator().fit(X, y), X, y
 
 

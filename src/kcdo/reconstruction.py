@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, csr_matrix, issparse
 from kcdo.arrays import Array
 from kcdo.consistency import kernel_fits, need
 from kcdo.errors import InvalidInputError
-from kcdo.kernels import DensityKernel, Gaussian, cross_gram, gram, lower_gram
+from kcdo.kernels import DensityKernel, cross_gram, gram, lower_gram
 from kcdo.linalg import (
     CholeskyFactor,
     ConjugateGradients,
@@ -29,7 +29,6 @@ from kcdo.memory import require_memory
 from kcdo.parallel import run_threaded, thread_count
 
 _BLOCK_ELEMENTS = 1 << 23
-_GAUSSIAN_REACH = 8.4  # scales after which exp(-t²/2) is below 1e-15
 _SPARSE_QUERIES = 64  # whose few observations are embedded at a time
 _LARGEST_FACTOR = 8192  # nodes of a grid up to which a dense factor beats FFT products
 
@@ -89,12 +88,10 @@ class Reconstruction:
     @property
     def near_width(self) -> int | None:
         """Number of nodes near an output, if few are (a narrow Gaussian, a 1-D grid); or None."""
-        measure = self.measure
-        if not (isinstance(measure, Grid) and isinstance(self.kernel.kernel, Gaussian)):
+        measure, reach = self.measure, self.kernel.kernel.reach
+        if not isinstance(measure, Grid) or measure.dim > 1 or reach is None:
             return None
-        if measure.dim > 1:
-            return None
-        half = int(np.ceil(_GAUSSIAN_REACH * self.kernel.scales[0] / measure.spacing[0]))
+        half = int(np.ceil(reach * self.kernel.scales[0] / measure.spacing[0]))
         return 2 * half + 1 if 3 * (2 * half + 1) <= measure.n_nodes else None
 
     def near_embeddings(self, Y: Array) -> csr_matrix:

@@ -37,7 +37,7 @@ from kcdo.components.mixture import NAMES, Combination, Mixture, ModelParameters
 from kcdo.components.near_location import Location
 from kcdo.components.nearest import KeptNearest, NearestDensity, NearestParameters
 from kcdo.components.node_values import MatrixValues, RowValues, SolvedValues
-from kcdo.components.settings import Effort, Settings
+from kcdo.components.settings import Effort, Settings, StreamEffort
 from kcdo.components.smoothed import SmoothedParameters, SmoothedRows, Smoother
 from kcdo.components.tails import MarginalTail, MarginalTailParameters, student_tail
 from kcdo.components.univariate import (
@@ -95,6 +95,7 @@ __all__ = [
     "Smoother",
     "SolvedValues",
     "Spread",
+    "StreamEffort",
     "Training",
     "Univariate",
     "UnivariateParameters",

@@ -1,8 +1,8 @@
 """What a component is: one part of a mixture, or several that share their work.
 
 A component is fitted at given parameters, predicts, and predicts its own training rows as if they
-had not been there. One more component is one more module and one more line in the lists of
-``fitting/automatic.py``.
+had not been there. One more component is one more module and one more line in
+``CHOOSERS`` of ``fitting/automatic.py``.
 """
 
 from typing import Protocol

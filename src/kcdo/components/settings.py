@@ -9,8 +9,62 @@ from kcdo.systems import Exact, Factorable, NearestRows, Nystrom, Solver, unfact
 
 
 @dataclass(frozen=True)
+class StreamEffort:
+    """How much work a fit to chunks, or by sums, may do besides passing over all rows.
+
+    Parameters
+    ----------
+    pilot_rows, pilot_per_centre : int
+        Rows of the pilot sample: so many at least, and for each centre.
+    sample_rows : int
+        Rows of the pilot sample that choose kernels and output sides.
+    side_rows : int
+        Rows of the pilot sample whose exact fit gives the output side.
+    looked_at : int
+        Rows that give median scales, and that tell whether inputs are far from all centres.
+    alpha_judges, alphas : int
+        Rows that judge α, and how many are tried.
+    located_rows, noises : int
+        Rows that say how wide residuals are, and noises of the location that are tried on them.
+    spread_rows, noise_rows : int
+        Those of :class:`Effort`, of a scale that every row of a stream is asked for.
+    many_per_centre : int
+        Rows for each centre beyond which a single one does not move the location.
+    weighed_rows : int
+        Rows that are held out to find the weights of the components.
+    family_judges, family_noises : int
+        Rows that judge families on centres, and noises that are tried for each.
+    fewest_judges : int
+        Judged rows with near rows of their own, below which scales stay as they are.
+    most_labels : int
+        Columns up to which each is tried as a label.
+    """
+
+    pilot_rows: int = 2000
+    pilot_per_centre: int = 20
+    sample_rows: int = 2000
+    side_rows: int = 2000
+    looked_at: int = 1000
+    alpha_judges: int = 500
+    alphas: int = 10
+    located_rows: int = 4000
+    noises: int = 12
+    spread_rows: int = 400
+    noise_rows: int = 1000
+    many_per_centre: int = 300
+    weighed_rows: int = 1000
+    family_judges: int = 1000
+    family_noises: int = 6
+    fewest_judges: int = 20
+    most_labels: int = 16
+
+
+@dataclass(frozen=True)
 class Effort:
-    """How much work a fit may do: every count of rows, nodes, steps and folds in one place.
+    """How much work a fit may do: rows, nodes, steps, tries and folds of its searches.
+
+    Tolerances, ranges and what fits into memory at a time stand beside the code that uses them;
+    so do counts of the chain of several outputs and of the search for weights.
 
     Parameters
     ----------
@@ -70,8 +124,27 @@ class Effort:
         then for the best.
     metric_steps : (int, int)
         Steps of either, first for all families, then for the best.
+    subsamples : int
+        Parts of many rows that learn a metric by themselves.
+    crossed_folds : int
+        Folds that learn scales anew.
+    most_ranked : int
+        Columns up to which ranks come beside them.
+    shares_steps : int
+        Steps of the search for shares of smoothers.
+    kin_folds, kin_steps : int
+        Folds that keep rows of groups or moments together, and steps of a search by them in one
+        direction.
+    rule_inputs, rule_judged : int
+        Distinct inputs up to which a rule holds out every row, and how many it holds out of more.
+    reference_points : int
+        Points of the reference measure beyond three outputs.
+    line_rows : int
+        Rows beside those for the slopes, of which a line can be fitted.
     importance_rows : int
         Rows whose inputs are shuffled for the importances of a report, of two digits.
+    streamed : StreamEffort
+        Counts of fits to chunks and by sums.
     """
 
     fewest_rows: int = 20
@@ -110,7 +183,18 @@ class Effort:
     local_judged: tuple[int, int] = (300, 1000)
     local_neighbours: tuple[int, int] = (24, 48)
     metric_steps: tuple[int, int] = (12, 20)
+    subsamples: int = 2
+    crossed_folds: int = 5
+    most_ranked: int = 24
+    shares_steps: int = 200
+    kin_folds: int = 5
+    kin_steps: int = 4
+    rule_inputs: int = 2000
+    rule_judged: int = 300
+    reference_points: int = 1000
+    line_rows: int = 3
     importance_rows: int = 64
+    streamed: StreamEffort = field(default_factory=StreamEffort)
 
 
 @dataclass(frozen=True)

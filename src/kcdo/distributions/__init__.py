@@ -19,10 +19,10 @@ from kcdo.distributions.positivity import (
     positive_density,
     positive_parts,
 )
+from kcdo.distributions.recalibrated import RecalibratedBatch, bent, level_density
 from kcdo.distributions.regions import HighestDensityRegion
 from kcdo.distributions.scattered import ScatteredLayout
 from kcdo.distributions.sources import BatchSource
-from kcdo.distributions.recalibrated import RecalibratedBatch, bent, level_density
 from kcdo.distributions.spikes import SpikesBatch
 from kcdo.distributions.student import StudentTail
 from kcdo.distributions.transformed import TransformedBatch
@@ -50,15 +50,17 @@ __all__ = [
     "Modes",
     "NodeBatch",
     "Positivity",
-    "ScatteredLayout",
     "RecalibratedBatch",
+    "ScatteredLayout",
     "SpikesBatch",
     "StudentTail",
     "TransformedBatch",
     "as_points",
+    "bent",
     "default_draws",
     "join",
     "layout_of",
+    "level_density",
     "make_positive",
     "positive_density",
     "positive_parts",

@@ -132,7 +132,7 @@ class RecalibratedBatch(Batch):
         """Return E g - E g of the inner distributions for g = y - mean and its square, (Q, 2).
 
         By parts, as far as levels are told from 1: ∫ g d(B - F) = [g (B - F)] - ∫ g' (B - F) dy.
-        Beyond, B' is 3w of the greatest, and what the inner moments have there is what is left of them.
+        Beyond, B' is 3w of the greatest, and the rest of the inner moments is there.
         """
         edges = self.pieces()
         at_edges = self.inner.cdf_each(edges[:, :, None])

@@ -87,7 +87,7 @@ def looked_through(estimator: Any, engine: Engine, options: Nystrom) -> tuple[Ov
     if overview.n_rows < 2:
         raise InvalidInputError(f"Found {overview.n_rows} sample(s) in the chunks; 2 are required.")
     _learn_categories(estimator, overview)
-    size = pilot_size(options, overview.n_rows)
+    size = pilot_size(options, overview.n_rows, estimator._effort.streamed)
     seed = checked_seed(estimator.random_state)
     draw = Draw(ChunkReader(estimator), tuple(overview.starts), size, seed)
     drawn = engine.total(draw, draw.add, "sample of the rows")

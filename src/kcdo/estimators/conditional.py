@@ -28,7 +28,7 @@ from kcdo.estimators.kin import check_kin, kin_of_rows
 from kcdo.estimators.parameters import check_parameters
 from kcdo.estimators.streamed import StreamedDensity
 from kcdo.fitting import DEFAULT_ALPHA, RULES, ModelSpec, joint_fit, ridge_value
-from kcdo.fitting.stages import SHARES
+from kcdo.fitting.automatic import SHARES
 from kcdo.kernels import Kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference
@@ -292,7 +292,9 @@ class ConditionalDensityOperator(StreamedDensity):
         names = getattr(self, "feature_names_in_", None)
         importances: dict[str, float] = {}
         if deadline.allows("importances"):
-            found = column_importances(self._operator, self._given, rows, EFFORT.importance_rows)
+            found = column_importances(
+                self._operator, self._given, rows, self._effort.importance_rows
+            )
             names = [str(j) for j in range(len(found))] if names is None else names
             importances = dict(zip(names, found.tolist(), strict=True))
         self.report_ = replace(
@@ -322,6 +324,11 @@ class ConditionalDensityOperator(StreamedDensity):
         repeats = may_repeat(inputs, self._seed())
         return choose_solver(len(Groups.of(inputs).points) if repeats else len(inputs), ridge)
 
+    @property
+    def _effort(self) -> Effort:
+        """How much work a fit may do."""
+        return EFFORT
+
     def _spec(self, solver: Solver) -> ModelSpec:
         """Return what the user fixed, as the functions that fit take it."""
         return ModelSpec(
@@ -333,7 +340,12 @@ class ConditionalDensityOperator(StreamedDensity):
             self.filter,
             self.combination or Combination(),
             Settings(
-                solver, self.positivity, self.n_jobs, self._seed(), EFFORT, self.solver == "auto"
+                solver,
+                self.positivity,
+                self.n_jobs,
+                self._seed(),
+                self._effort,
+                self.solver == "auto",
             ),
             Progress(self.verbose, SHARES),
             transforms=self.output_transform == "auto",

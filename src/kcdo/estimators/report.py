@@ -33,10 +33,10 @@ class FitReport:
     condition : float
         Estimate of the condition number of the ridge system.
     loss : float or None
-        Mean negative log density of held-out rows, for ``selection="auto"``: of the whole mixture, in
-        units of the outputs (with ``support``, of their images on the whole line). The parameters have
-        seen these rows, so that new rows are somewhat less likely. None with atoms, whose log
-        density is a matter of how wide they are drawn.
+        Mean negative log density of held-out rows, for ``selection="auto"``: of the whole mixture,
+        in units of the outputs (with ``support``, of their images on the whole line). The
+        parameters have seen these rows, so that new rows are somewhat less likely. None with
+        atoms, whose log density is a matter of how wide they are drawn.
     weights : dict
         Weight of each component of the mixture (docs/theory.md).
     importances : dict

@@ -10,6 +10,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from kcdo.components import Effort
 from kcdo.distributed import Engine
 from kcdo.errors import InvalidInputError, KcdoWarning
 from kcdo.estimators.chunked_fit import ChunkedFit
@@ -31,14 +32,17 @@ from kcdo.progress import Progress
 from kcdo.rows import Rows
 from kcdo.systems import Exact, Iterative, Nystrom, NystromSums, Solver
 
-_SAMPLE_ROWS = 2000  # of the sample: they choose, and a streamed fit shows their inputs
-
 
 class StreamedDensity(FittedDensity):
     """A conditional density that may be fitted by sums on Nyström centres, which add up."""
 
     solver: Any
     verbose: bool | int
+
+    @property
+    @abstractmethod
+    def _effort(self) -> Effort:
+        """How much work a fit may do."""
 
     @abstractmethod
     def _spec(self, solver: Solver) -> ModelSpec:
@@ -66,7 +70,7 @@ class StreamedDensity(FittedDensity):
                     stacklevel=2,
                 )
             chunk = self._encode(X, y, sample_weight)
-            size = pilot_size(options, len(chunk[0]))
+            size = pilot_size(options, len(chunk[0]), self._effort.streamed)
             plan = self._stream_plan(Pilot.of_chunks(iter([chunk]), size, self._seed()), options)
             before = plan.empty_sums()
         sums = plan.empty_sums()  # its own: an interrupted call leaves no half of its rows behind
@@ -107,8 +111,8 @@ class StreamedDensity(FittedDensity):
             )
         options = self._stream_options()
         overview, pilot = looked_through(self, engine, options)
-        rows = pilot.rows(_SAMPLE_ROWS)
-        engine.facts.sample = rows.X
+        rows = pilot.rows(self._effort.streamed.sample_rows)
+        engine.facts.sample = rows.X  # a streamed fit shows the inputs that chose
         spec = self._spec(Exact())
         fit = ChunkedFit(engine, ChunkReader(self), overview, pilot, spec, options)
         mixture = None
@@ -137,7 +141,8 @@ class StreamedDensity(FittedDensity):
         """Fit the plain density by sums over rows that are at hand."""
         self._stream_options()  # or an error says why not
         data = rows.X, rows.Y, rows.weights
-        pilot = Pilot.of_arrays(data, pilot_size(options, len(rows)), self._seed())
+        size = pilot_size(options, len(rows), self._effort.streamed)
+        pilot = Pilot.of_arrays(data, size, self._seed())
         plan = self._stream_plan(pilot, options)
         sums = stream(plan, iter([data]), pilot.n_rows, Progress(self.verbose))
         self._solve_sums(plan, sums, started)
@@ -147,7 +152,7 @@ class StreamedDensity(FittedDensity):
         spec, automatic = self._spec(Exact()), self.selection == "auto"
         if automatic:
             plain = replace(spec, combination=ONLY_PLAIN)
-            spec = pilot_choice(plain, pilot.rows(_SAMPLE_ROWS)).spec
+            spec = pilot_choice(plain, pilot.rows(self._effort.streamed.sample_rows)).spec
         return StreamPlan.of(spec, options, pilot, judge_alpha=automatic)
 
     def _solve_sums(self, plan: StreamPlan, sums: NystromSums, started: float) -> None:

@@ -7,7 +7,7 @@ from scipy.sparse import csr_matrix
 
 from kcdo.arrays import Array
 from kcdo.consistency import need
-from kcdo.kernels import Kernel, Laplace, Matern, cross_gram
+from kcdo.kernels import cross_gram
 from kcdo.measures import Grid
 from kcdo.reconstruction import Reconstruction
 
@@ -57,10 +57,9 @@ class OutputBins:
         """Bound on |binned ℓ - ℓ| / max ℓ: the sum over the axes of that of interpolation."""
         ratios = self.grid.spacing / self.output.kernel.scales
         factors = self.output.kernel.factors() or []
-        return sum(
-            _interpolation_error(factor.kernel, float(ratio))
-            for factor, ratio in zip(factors, ratios, strict=True)
-        )
+        parts = [part for factor in factors for part, _ in factor.parts()]
+        pairs = zip(parts, ratios, strict=True)
+        return sum(part.interpolation_error(float(ratio)) for part, ratio in pairs)
 
     def shares(self, Y: Array) -> csr_matrix:
         """Return the shares of the bins, (N, bins)."""
@@ -77,14 +76,3 @@ class OutputBins:
             matrix = cross_gram(factor, bins[:, None], nodes[:, None])
             tensor = np.swapaxes(tensor.reshape(sums.shape[1], len(bins), -1), 1, 2) @ matrix
         return tensor.reshape(sums.shape[1], -1)
-
-
-def _interpolation_error(kernel: Kernel, ratio: float) -> float:
-    """Bound the error of linear interpolation of k with a step of ``ratio`` scales.
-
-    max |k''| ratio² / 8; for a kernel with a kink max |k'| ratio / 2.
-    """
-    if isinstance(kernel, Laplace) or (isinstance(kernel, Matern) and kernel.smoothness == 0.5):
-        return ratio / 2.0
-    curvature = {1.5: 3.0, 2.5: 5.0 / 3.0}[kernel.smoothness] if isinstance(kernel, Matern) else 1.0
-    return curvature * ratio**2 / 8.0

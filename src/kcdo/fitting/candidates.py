@@ -34,14 +34,12 @@ from kcdo.parallel import blas_limit, ordered_map
 from kcdo.rows import Rows
 from kcdo.systems import Finder
 
-_MOST_SHORTENED = 16  # columns that are tried as labels
 _SHORTER = 4.0  # of log scales: about 1/50
 _APART, _ALIKE = 1.0, 0.05  # in scales: rows that differ much, and rows that hardly do
 _WORTH = 0.01  # nats per row, with the log error, that other scales must gain
 _TIED = 0.05  # losses of families between which near rows do not decide
 _BLOCK_NUMBERS = 1 << 20  # distances held at a time
 _MOST_NUMBERS = 1 << 23  # of all candidates of one pass
-_FEWEST_JUDGES = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,13 +158,15 @@ def first_judges(metric: Metric, pilot: Pilot, settings: Settings) -> Judges | N
 
     None where the kernel has no metric, or rows come back as a rule: neighbours would be twins.
     """
-    if not has_metric(metric.kernel, pilot.X) or pilot.repeats:
+    effort = settings.effort
+    if not has_metric(metric.kernel, pilot.X) or pilot.repeats(effort.streamed.pilot_rows):
         return None
     scales = FreeScales(metric.template, pilot.X.shape[1])
     start = metric.theta(pilot.X.shape[1])
-    middle = scales.log_scales_of(with_median_scales(metric.template, pilot.X[:1000]))
-    kernels = [_filled(metric.template, theta, scales.p) for theta in _starts(start, middle)]
-    effort = settings.effort
+    some = pilot.rows(effort.streamed.looked_at).X
+    middle = scales.log_scales_of(with_median_scales(metric.template, some))
+    starts = _starts(start, middle, effort.streamed.most_labels)
+    kernels = [_filled(metric.template, theta, scales.p) for theta in starts]
     return Judges.of(
         tuple(kernels), pilot, 2 * effort.local_judged[0], 3 * effort.local_neighbours[0]
     )
@@ -185,7 +185,7 @@ def first_metric(metric: Metric, near: Neighbourhood, pilot: Pilot, settings: Se
     if search is None:
         return metric
     with blas_limit(1):
-        starts = _starts(search.start(metric), search.middle)
+        starts = _starts(search.start(metric), search.middle, settings.effort.streamed.most_labels)
         found = list(ordered_map(search.taught, starts, settings.n_jobs))
     least, short = found[0][0] - _WORTH, starts[0][:-1] - 1.0
     gained = {
@@ -252,7 +252,7 @@ class _StreamedSearch(MetricSearch):
         """Take the judged rows that have candidates enough; None of a handful."""
         rows, p = near.rows, pilot.X.shape[1]
         enough = np.sum(near.lists >= 0, axis=1) >= settings.effort.local_neighbours[level]
-        if np.count_nonzero(enough) < _FEWEST_JUDGES:
+        if np.count_nonzero(enough) < settings.effort.streamed.fewest_judges:
             return None
         mean, sd = weighted_mean_sd(pilot.Y, pilot.weights)
         targets = (rows.Y - mean) / np.where(sd > 0, sd, 1.0)
@@ -278,7 +278,8 @@ class _StreamedSearch(MetricSearch):
     @cached_property
     def middle(self) -> Array:
         """Log scales of the median heuristic."""
-        filled = with_median_scales(self.template, self.X[: len(self.lists)][:1000])
+        most = min(len(self.lists), self.settings.effort.streamed.looked_at)
+        filled = with_median_scales(self.template, self.X[:most])
         return self.scales.log_scales_of(filled)
 
     def start(self, metric: Metric) -> Array:
@@ -348,10 +349,10 @@ def _filled(template: Kernel, theta: Array, p: int) -> Kernel:
     return FreeScales(template, p).kernel(theta[:-1])
 
 
-def _starts(theta: Array, middle: Array) -> list[Array]:
+def _starts(theta: Array, middle: Array, most_labels: int) -> list[Array]:
     """Return scales and noise, and such with one scale that is short, as that of a label."""
     found = [theta]
-    for place in range(len(middle) if len(middle) <= _MOST_SHORTENED else 0):
+    for place in range(len(middle) if len(middle) <= most_labels else 0):
         shorter = theta.copy()
         shorter[place] = min(theta[place], middle[place]) - _SHORTER
         found.append(shorter)

@@ -14,24 +14,29 @@ from kcdo.components import (
     PlainDensity,
 )
 from kcdo.fitting.filter_search import FilterSearch
+from kcdo.fitting.means import residual_sds
 from kcdo.fitting.metric import Metric
 from kcdo.fitting.open_outputs import OpenOutputs
 from kcdo.fitting.pilot import MOST_REPEAT
 from kcdo.fitting.problem import (
     ChosenComponent,
     Problem,
+    SoFar,
     Unfactored,
     ValidationRows,
 )
 from kcdo.fitting.races import DensityChoice, DensitySearch, Start
+from kcdo.fitting.rules import plain_by_rule
 from kcdo.fitting.search import BestSoFar, search_alpha, search_nugget
 from kcdo.fitting.smoothing import Leave
+from kcdo.fitting.weighing import rows_beside
 from kcdo.kernels import FreeScales, Kernel, has_metric, weighted_mean_sd, with_median_scales
 from kcdo.reconstruction import Reconstruction
 from kcdo.rows import Rows
 from kcdo.systems import System
 
 _FIRST_NEAR_NOISE = 0.1
+_TAIL_SHARE = 0.01  # so that no single row decides
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +61,54 @@ class ChosenOperator:
     def _parameters(self, output: Reconstruction) -> OperatorParameters:
         choice = self.choice
         return OperatorParameters(choice.kernel, choice.alpha, output, self.on_centres)
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenPlain(ChosenComponent):
+    """The plain density as a component, with what a search for other densities begins at."""
+
+    choice: DensityChoice
+
+
+def plain_density(problem: Problem, so_far: SoFar) -> list[ChosenComponent]:
+    """Choose the plain density beside location and scale; the one of a rule after the deadline."""
+    if not problem.in_time("the search for a plain density"):
+        return [plain_by_rule(problem)]
+    with problem.spec.progress.stage("plain density"):
+        means = list(so_far.means)
+        rival = _rival(problem, so_far.offering("location_scale"))
+        sds = residual_sds(means[0], problem)
+        chosen = choose_plain(problem, means[:1] if problem.metrics else means, sds, rival)
+        return [plain_component(chosen)]
+
+
+def nearest_rows(problem: Problem, so_far: SoFar) -> list[ChosenComponent]:
+    """Choose the density of near rows beside weighed components, where centres are far apart."""
+    rows, plain = problem.rows, so_far.offering("plain")
+    many = not problem.every_input and len(rows) > problem.effort.weighed_rows
+    wanted = many and problem.spec.combination.wants("nearest")
+    if not wanted or not isinstance(plain, ChosenPlain) or not problem.in_time("nearest rows"):
+        return []
+    with problem.spec.progress.stage("nearest rows"):
+        judges = rows_beside(problem, so_far)
+        found = choose_nearest(problem, plain.choice, so_far.means[0], judges)
+        return [] if found is None else [found]
+
+
+def _rival(problem: Problem, located: ChosenComponent | None) -> Array | None:
+    """Return the held-out densities that a plain density must add to, where its weight is open."""
+    if located is None or {"plain", "location_scale"} & set(problem.spec.combination.fixed):
+        return None
+    return rival_densities(problem, located)
+
+
+def rival_densities(problem: Problem, located: ChosenComponent) -> Array:
+    """Return held-out densities of location and scale, with a little tail, at rows of a race."""
+    judged = problem.rows.sampled(problem.effort.race_rows, problem.spec.seed)
+    Y = problem.rows.Y[judged]
+    parts = located.light_component.held_out(judged)
+    density, tail = (parts[name].pdf_pairs(Y) for name in ("location_scale", "residual_tail"))
+    return (1.0 - _TAIL_SHARE) * density + _TAIL_SHARE * tail
 
 
 def choose_plain(
@@ -110,7 +163,7 @@ def _with_last_rows(problem: Problem, n: int) -> Problem:
 
 
 def choose_nearest(
-    problem: Problem, plain: ChosenOperator, means: list[Metric], judges: ValidationRows
+    problem: Problem, plain: DensityChoice, mean: Metric, judges: ValidationRows
 ) -> ChosenComponent | None:
     """Choose the density of the rows near each query, in the metric of a kernel found before.
 
@@ -121,10 +174,10 @@ def choose_nearest(
     outputs = OpenOutputs(problem.spec, rows, problem.floor)
     alpha = outputs.fixed.alpha or _FIRST_NEAR_NOISE / rows.total
     near, best = problem.spec.settings.near, BestSoFar[tuple[DensityChoice, System]]()
-    kernels = [means[0].kernel, plain.choice.kernel]
+    kernels = [mean.kernel, plain.kernel]
     for kernel in kernels[: 1 if kernels[0] == kernels[1] else 2]:
         if has_metric(kernel, rows.X):
-            start = replace(plain.choice, kernel=kernel, alpha=alpha, dispensable=False)
+            start = replace(plain, kernel=kernel, alpha=alpha, dispensable=False)
             judgements = problem.effort.near_judgements
             found = _judged_on_all(problem, near, outputs, start, judgements, judges)
             best.offer(found[0].loss, found)
@@ -141,14 +194,15 @@ def choose_nearest(
     )
 
 
-def plain_component(chosen: ChosenOperator) -> ChosenComponent:
+def plain_component(chosen: ChosenOperator) -> ChosenPlain:
     """Return a chosen operator as a component."""
-    return ChosenComponent(
+    return ChosenPlain(
         chosen.parameters,
         PlainDensity(chosen.operator),
         chosen.light_parameters,
         PlainDensity(chosen.light_operator),
         chosen.choice.loss,
+        chosen.choice,
     )
 
 

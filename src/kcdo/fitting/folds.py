@@ -37,9 +37,7 @@ from kcdo.parallel import blas_limit, ordered_map
 from kcdo.rows import Rows
 from kcdo.systems import Exact, Groups
 
-_FOLDS = 5
 _STEPS = ((0.7, 1.5, 0.5), (0.35, 0.75, 0.25))  # of log scales, log noise, log widths
-_MOST_STEPS = 4  # in one direction
 _TAIL_SHARE = 0.02  # so that no single row decides
 _LARGEST_SQUARE = 25.0  # of a standardised error that counts in full
 _INFLATION = (0.25, 1e8)
@@ -79,7 +77,7 @@ class FoldJudge:
         rows = problem.rows.sample(problem.effort.rows, problem.spec.seed)
         if rows.kin is not None and rows.kin.count < 2:  # nearly all rows are of one group
             rows = problem.rows
-        return cls(problem, rows, rows.folds(_FOLDS, problem.spec.seed + 2))
+        return cls(problem, rows, rows.folds(problem.effort.kin_folds, problem.spec.seed + 2))
 
     @property
     def judged(self) -> NDArray[np.integer]:
@@ -175,7 +173,7 @@ def _plain(judge: FoldJudge, starts: list[Start]) -> Maker:
     exact = replace(spec, settings=replace(spec.settings, solver=Exact()))
     system, _ = heuristic(exact, Groups.of(rows.X, rows.weights), rows.Y)
     open_widths = spec.kernel_y is None or not spec.kernel_y.fitted
-    sd = held_out_residual_sd(system, rows.Y, spec.seed) if open_widths else None
+    sd = held_out_residual_sd(system, rows.Y, spec) if open_widths else None
     tail = MarginalTailParameters().fit(rows, spec.settings).predict(judge.outputs)
 
     def maker(kernel: Kernel, noise: float, width: float) -> Maker:
@@ -239,7 +237,7 @@ def _walked(
         for axis in range(free):
             for sign in (1.0, -1.0):
                 gained = 0
-                while gained < _MOST_STEPS:
+                while gained < judge.problem.effort.kin_steps:
                     there = moves.copy()
                     there[axis] += sign * steps[axis]
                     found = loss(*best.moved(there, columns))

@@ -21,12 +21,13 @@ from kcdo.fitting.candidates import (
     last_judges,
     last_metrics,
 )
-from kcdo.fitting.densities import ChosenOperator, choose_nearest, choose_plain
+from kcdo.fitting.densities import choose_nearest, choose_plain
 from kcdo.fitting.location import choose_location_scale
 from kcdo.fitting.means import log_noise_bounds, mean_choices, residual_sds
 from kcdo.fitting.metric import Metric
 from kcdo.fitting.pilot import Pilot
 from kcdo.fitting.problem import ChosenComponent, Problem, ValidationRows
+from kcdo.fitting.races import DensityChoice
 from kcdo.fitting.search import lowest_alpha
 from kcdo.fitting.spec import ModelSpec
 from kcdo.fitting.streaming import output_of_all
@@ -39,9 +40,6 @@ from kcdo.systems import (
     WhitenedSums,
 )
 
-_JUDGES = 1000
-_NOISES_TRIED = 6
-
 
 @dataclass(frozen=True, eq=False)
 class PilotChoice:
@@ -51,7 +49,7 @@ class PilotChoice:
     located: LocationScaleParameters | None = None
     problem: Problem | None = None  # of the sample
     metric: Metric | None = None  # of its conditional mean
-    plain: ChosenOperator | None = None
+    plain: DensityChoice | None = None
 
 
 def pilot_choice(spec: ModelSpec, rows: Rows) -> PilotChoice:
@@ -74,7 +72,7 @@ def pilot_choice(spec: ModelSpec, rows: Rows) -> PilotChoice:
         return PilotChoice(plain)
     parameters = choose_location_scale(problem, means).parameters
     assert isinstance(parameters, LocationScaleParameters)
-    return PilotChoice(plain, parameters, problem, means[0], operator)
+    return PilotChoice(plain, parameters, problem, means[0], operator.choice)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +120,8 @@ class LocalLearning:
         whitened = WhitenedSums.of_rows(
             metric.kernel, centres, rows.X, rows.weights, n_jobs=spec.n_jobs
         )
-        judged, centred = rows.sampled(_JUDGES, spec.seed), rows.centred()
+        effort = spec.settings.effort.streamed
+        judged, centred = rows.sampled(effort.family_judges, spec.seed), rows.centred()
         weights = rows.weights[judged]
 
         def loss(noise: float) -> float:
@@ -130,7 +129,7 @@ class LocalLearning:
             errors = centred[judged] - system.held_out(centred, judged)
             return normal_loss(errors, system.one_minus_leverage(judged), weights)
 
-        return loss(lowest_alpha(loss, log_noise_bounds(0.0), _NOISES_TRIED))
+        return loss(lowest_alpha(loss, log_noise_bounds(0.0), effort.family_noises))
 
     @property
     def _metric(self) -> Metric:
@@ -171,9 +170,9 @@ class Learnt:
         rows = self.near.rows
         rows = replace(rows, weights=self.unit * rows.weights)
         some = replace(problem, rows=rows)
-        start = replace(plain, choice=replace(plain.choice, kernel=self.metric.kernel))
+        start = replace(plain, kernel=self.metric.kernel)
         judges = ValidationRows(judged, beside)
-        return choose_nearest(some, start, [self.metric], judges)
+        return choose_nearest(some, start, self.metric, judges)
 
     def component(
         self, chosen: ChosenComponent, rows: KeptRows

@@ -6,11 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.components import LinearParameters, LinearSystem
-from kcdo.fitting.problem import ChosenComponent
+from kcdo.fitting.problem import ChosenComponent, Problem, SoFar
 from kcdo.kernels import weighted_mean_sd
 from kcdo.rows import Rows
 
 _RIDGES = np.logspace(-6, 4, 21)  # over the number of rows
+
+
+def linear_regression(problem: Problem, so_far: SoFar) -> list[ChosenComponent]:
+    """Choose a line beside the other components, where it may know better than a kernel."""
+    if problem.line is None or not problem.spec.combination.wants("linear"):
+        return []
+    return [choose_linear(problem.rows, problem.line)]
 
 
 def choose_linear(rows: Rows, columns: NDArray[np.integer]) -> ChosenComponent:
@@ -28,4 +35,4 @@ def choose_linear(rows: Rows, columns: NDArray[np.integer]) -> ChosenComponent:
 
     component = system.factor(float(min(_RIDGES, key=loss)) * rows.total)
     parameters = replace(parameters, ridge=component.parameters.ridge)
-    return ChosenComponent(parameters, component, parameters, component, np.nan)
+    return ChosenComponent.of(parameters, component)

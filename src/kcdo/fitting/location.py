@@ -5,7 +5,6 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from kcdo.arrays import Array
 from kcdo.components import (
     LocationParameters,
     LocationScale,
@@ -20,13 +19,22 @@ from kcdo.fitting.densities import ChosenOperator, choose_residual
 from kcdo.fitting.means import log_noise_bounds, search_mean
 from kcdo.fitting.metric import Metric
 from kcdo.fitting.objectives import normal_loss
-from kcdo.fitting.problem import ChosenComponent, Problem
+from kcdo.fitting.problem import ChosenComponent, Problem, SoFar
 from kcdo.fitting.search import BestSoFar, search_alpha, search_nugget
 from kcdo.kernels import FreeScales, Kernel, with_median_scales
 from kcdo.systems import ExactRows, Groups, System
 
-_TAIL_SHARE = 0.01  # so that no single row decides
 _WIDE_NOISE = 0.5  # least noise ratio of the log squared residuals: they are noisy
+
+
+def location_and_scale(problem: Problem, so_far: SoFar) -> list[ChosenComponent]:
+    """Return location and scale, if any distribution about them is wanted."""
+    with problem.spec.progress.stage("location and scale"):
+        wanted = any(map(problem.spec.combination.wants, LocationScaleParameters.names))
+        if not wanted or not problem.in_time("location and scale"):
+            return []
+        means = list(so_far.means)
+        return [choose_location_scale(problem, means[-1:] if problem.metrics else means)]
 
 
 def choose_location_scale(problem: Problem, means: list[Metric]) -> ChosenComponent:
@@ -58,15 +66,6 @@ def scale_of_residuals(
     _, residuals = fit_map(chosen, system, problem.rows, problem.floor, problem.spec.settings)
     inner = _chosen_residual(problem, best, residuals)
     return LocationScaleParameters(chosen, inner.parameters, problem.floor)
-
-
-def rival_densities(problem: Problem, located: ChosenComponent) -> Array:
-    """Return held-out densities of location and scale, with a little tail, at rows of a race."""
-    judged = problem.rows.sampled(problem.effort.race_rows, problem.spec.seed)
-    Y = problem.rows.Y[judged]
-    parts = located.light_component.held_out(judged)
-    density, tail = (parts[name].pdf_pairs(Y) for name in ("location_scale", "residual_tail"))
-    return (1.0 - _TAIL_SHARE) * density + _TAIL_SHARE * tail
 
 
 def _best_by_held_out_score(problem: Problem, means: list[Metric]) -> Metric:

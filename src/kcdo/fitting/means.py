@@ -6,6 +6,7 @@ import numpy as np
 
 from kcdo.arrays import Array
 from kcdo.components import Effort
+from kcdo.fitting.local import LOG_NOISE_RANGE
 from kcdo.fitting.metric import Metric
 from kcdo.fitting.objectives import MarginalLikelihood
 from kcdo.fitting.problem import Problem
@@ -17,7 +18,6 @@ from kcdo.systems import ExactRows, Groups
 
 Likelihoods = Callable[[Kernel], tuple[MarginalLikelihood, Bounds]]
 
-_NOISE_RANGE = (-16.0, 3.0)  # of its logarithm
 _FIRST_NOISES = (0.05, 1e-4)  # the likelihood has one optimum with noise, and one without
 
 
@@ -127,4 +127,4 @@ def _likelihoods(rows: Rows, most: int, least_noise: float, seed: int) -> Likeli
 def log_noise_bounds(least_noise: float) -> tuple[float, float]:
     """Return bounds of the logarithm of a noise ratio that is at least so large."""
     least = np.log(least_noise) if least_noise > 0 else -np.inf
-    return float(np.clip(least, _NOISE_RANGE[0], _NOISE_RANGE[1] - 0.1)), _NOISE_RANGE[1]
+    return float(np.clip(least, LOG_NOISE_RANGE[0], LOG_NOISE_RANGE[1] - 0.1)), LOG_NOISE_RANGE[1]

@@ -32,7 +32,6 @@ _SHARED_PRICE = 1.0  # of one scale for all columns
 _FIRST_NOISE = 0.1
 _SCALE_REACH = (-6.0, 7.0)  # of log scales, about where a column begins to count
 _UNUSED = 16.0  # log scale of a column that does not count
-_SUBSAMPLES = 2  # of many rows, that learn a metric by themselves
 _FIRST_SUBSAMPLE = 10  # its seed, beside those of judged rows
 
 
@@ -154,15 +153,15 @@ class MetricSearch:
         """Return the searches that refine the scales, each by itself; the best is taken.
 
         Few rows are all left out. Of many, some learn given their neighbours among all rows, and
-        two subsamples learn by themselves. Which is best depends on the data: neighbours know the
+        subsamples learn by themselves. Which is best depends on the data: neighbours know the
         density of all rows, a subsample knows distant rows. If not ``thorough``, one subsample
         learns.
         """
         if self.exact:
             return [self]
-        return (
-            [self, *map(self._subsample, range(_SUBSAMPLES))] if thorough else [self._subsample(0)]
-        )
+        if not thorough:
+            return [self._subsample(0)]
+        return [self, *map(self._subsample, range(self.settings.effort.subsamples))]
 
     def learnt(self, start: Array) -> Array:
         """Return log scales and log noise after more steps."""

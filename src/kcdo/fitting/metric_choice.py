@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.components import Settings
+from kcdo.components import Effort, Settings
 from kcdo.fitting.families import families
 from kcdo.fitting.metric import Metric, MetricSearch
 from kcdo.fitting.objectives import normal_loss
@@ -31,18 +31,16 @@ _FAMILIES: tuple[Kernel, ...] = (
     Gaussian(),
 )
 LARGEST_TARGET = 4.5  # of standardised outputs: outliers do not rule the metric
-_MOST_SCORED = 24  # columns up to which ranks come beside the columns
 _CLEARLY_BEHIND = 0.02  # nats per row by which one scale for all columns is not worth a search
-_FOLDS = 5
 _LARGEST_SQUARE = 25.0  # of a standardised error that folds count
 _MOST_INFLATION = 9.0
 
 
-def feature_map(X: NDArray, kernel: Kernel) -> FeatureMap:
+def feature_map(X: NDArray, kernel: Kernel, effort: Effort) -> FeatureMap:
     """Return the features of inputs: their ranks beside them; a user's kernel sees them as such."""
     if not kernel.family_open:
         return FeatureMap(())
-    return FeatureMap.of(X, scores=X.shape[1] <= _MOST_SCORED)
+    return FeatureMap.of(X, scores=X.shape[1] <= effort.most_ranked)
 
 
 def choose_metrics(
@@ -187,15 +185,16 @@ def _shared_if_likely(search: MetricSearch, free_loss: float) -> tuple[float, Ar
 
 def _cross_fitted(search: MetricSearch) -> list[tuple[float, float]]:
     """Return score and inflation of folds whose scales the other rows chose: free, then shared."""
-    n = len(search.X)
-    fold_of = fold_numbers(n, min(_FOLDS, n), search.settings.seed)
+    n, effort = len(search.X), search.settings.effort
+    n_folds = min(effort.crossed_folds, n)
+    fold_of = fold_numbers(n, n_folds, search.settings.seed)
     squares, logs = np.empty((2, 2, *search.targets.shape))
-    for fold in range(min(_FOLDS, n)):
+    for fold in range(n_folds):
         train, test = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
         some = search.take(train)
         objective = some.objective(search.first, 1)
         _, shared = some.shared(objective, search.first)
-        _, free = some.free(objective, shared, search.settings.effort.metric_steps[1])
+        _, free = some.free(objective, shared, effort.metric_steps[1])
         for place, theta in enumerate((free, shared)):
             squares[place, test], logs[place, test] = _standard_errors(some, theta, search, test)
     return [_folded_score(*each) for each in zip(squares, logs, strict=True)]

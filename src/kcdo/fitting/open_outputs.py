@@ -51,7 +51,8 @@ class OpenOutputs:
         d times as many as nodes on a line, rounded up to a power of two.
         """
         spec, rows, d = self.spec, self.rows, self.rows.Y.shape[1]
-        reference = spec.reference or default_reference(rows.Y, rows.weights, shape, 0)
+        n_points = spec.settings.effort.reference_points
+        reference = spec.reference or default_reference(rows.Y, rows.weights, shape, 0, n_points)
         if isinstance(reference, UniformBox) and d in nodes:
             fewer = np.minimum(nodes[d] if reference.nodes is None else reference.nodes, nodes[d])
             reference = replace(reference, nodes=fewer.tolist())

@@ -21,7 +21,6 @@ from kcdo.regularisation import PowerScheme, Scheme
 from kcdo.systems import Groups, effective_size
 
 _LARGEST_GRID_DIM = 3
-_REFERENCE_POINTS = 1000
 DEFAULT_ALPHA = PowerScheme(0.1, 0.5)
 DEFAULT_ALPHA_PRIME = 0.1
 _FEW_OUTSIDE = 0.01
@@ -41,7 +40,9 @@ def output_side(
         scales = DensityKernel(kernel_y, d).scales
     else:
         scales = resolvable_sds(2.0 * residual_sd * n ** (-1.0 / (d + 5)), Y)
-    reference = spec.reference or default_reference(Y, weights, scales, spec.seed)
+    reference = spec.reference or default_reference(
+        Y, weights, scales, spec.seed, spec.settings.effort.reference_points
+    )
     measure = reference.realise(Y, scales)
     warn_outside(measure, Y)
     if residual_sd is not None:
@@ -100,7 +101,9 @@ def planned_nodes(reference: Reference | None, Y: Array) -> int:
     return reference.realise(Y).n_nodes
 
 
-def default_reference(Y: Array, weights: Array, scales: Array, seed: int) -> Reference:
+def default_reference(
+    Y: Array, weights: Array, scales: Array, seed: int, n_points: int
+) -> Reference:
     """Return Lebesgue measure on a grid, or beyond three dimensions on points near the outputs.
 
     The points are outputs plus kernel noise, drawn from a density q, and weigh 1 / (M q): an
@@ -111,7 +114,7 @@ def default_reference(Y: Array, weights: Array, scales: Array, seed: int) -> Ref
     groups = Groups.of(Y, weights)  # sorted: the row order does not matter
     rng = np.random.default_rng(seed)
     share = groups.totals / groups.totals.sum()
-    chosen = rng.choice(len(share), _REFERENCE_POINTS, p=share)
+    chosen = rng.choice(len(share), n_points, p=share)
     noise = DensityKernel(Gaussian(tuple(scales.tolist())), Y.shape[1])
     points = groups.points[chosen] + noise.sample(len(chosen), rng)
     return Sample.importance(points, 1.0 / (noise(points, groups.points) @ share))

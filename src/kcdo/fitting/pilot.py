@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
+from kcdo.components import StreamEffort
 from kcdo.errors import InvalidInputError
 from kcdo.rows import Rows
 from kcdo.systems import Nystrom
 
 Chunk = tuple[NDArray, Array, Array]  # inputs, outputs (N, d), weights
 
-_LEAST_ROWS = 2000
-_ROWS_PER_CENTRE = 20
 MOST_REPEAT = 0.5  # share of rows beyond which inputs come back as a rule
 
 
@@ -61,16 +60,15 @@ class Pilot:
         X, Y, weights = (part[rows] for part in data)
         return cls(X, Y, weights, data[1].min(axis=0), data[1].max(axis=0), n)
 
-    @property
-    def repeats(self) -> bool:
-        """Whether inputs come back as a rule, or have no order at all."""
-        return self.X.dtype == object or self.rows(_LEAST_ROWS).share_repeated > MOST_REPEAT
+    def repeats(self, most: int) -> bool:
+        """Whether inputs come back as a rule, among so many rows, or have no order at all."""
+        return self.X.dtype == object or self.rows(most).share_repeated > MOST_REPEAT
 
     def rows(self, most: int) -> Rows:
         """Return the first rows of the sample, which are a sample too."""
         return Rows(self.X[:most], self.Y[:most], self.weights[:most])
 
 
-def pilot_size(options: Nystrom, n_rows: int) -> int:
+def pilot_size(options: Nystrom, n_rows: int, effort: StreamEffort) -> int:
     """Return how many rows to choose centres and parameters from."""
-    return max(_LEAST_ROWS, _ROWS_PER_CENTRE * options.n_centres(n_rows))
+    return max(effort.pilot_rows, effort.pilot_per_centre * options.n_centres(n_rows))

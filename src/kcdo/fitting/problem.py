@@ -1,7 +1,7 @@
 """One fit that chooses: its rows, what the user fixed, and which rows learn and which judge."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.components import Combination, Component, ComponentParameters, Effort
+from kcdo.distributions import Batch
 from kcdo.fitting.families import families
 from kcdo.fitting.losses import BalancedScore, LogScore, Loss
 from kcdo.fitting.metric import Metric
@@ -16,7 +17,6 @@ from kcdo.fitting.pilot import MOST_REPEAT
 from kcdo.fitting.spec import ModelSpec
 from kcdo.kernels import (
     Kernel,
-    Nugget,
     has_metric,
     leaves,
     warped,
@@ -27,6 +27,7 @@ from kcdo.measures import UniformBox
 from kcdo.rows import Rows, sampled
 from kcdo.systems import Factorable
 
+Batches = dict[str, Batch]
 Unfactored = Callable[[Kernel, Rows], Factorable]
 
 ONLY_PLAIN = Combination(plain=1.0, location_scale=0.0, residual_tail=0.0, marginal_tail=0.0)
@@ -44,6 +45,44 @@ class ChosenComponent:
     light_parameters: ComponentParameters
     light_component: Component
     loss: float
+
+    @classmethod
+    def of(cls, parameters: ComponentParameters, component: Component) -> "ChosenComponent":
+        """Return a component that is as light as it can be, and has no loss of its own."""
+        return cls(parameters, component, parameters, component, np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class SoFar:
+    """What a fit of a mixture has chosen so far.
+
+    Parameters
+    ----------
+    means : tuple of Metric
+        Kernels and noises of the conditional mean, the best first.
+    chosen : tuple of ChosenComponent
+        The components, the plain density first.
+    judged : array of int, optional
+        Places of the rows that weigh them; None before there are weights.
+    held_out, weights : dict
+        Held-out distributions of these rows, and weights, by name.
+    """
+
+    means: tuple[Metric, ...] = ()
+    chosen: tuple[ChosenComponent, ...] = ()
+    judged: NDArray[np.integer] | None = None
+    held_out: Batches = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
+
+    def plus(self, found: Iterable[ChosenComponent]) -> "SoFar":
+        """Return what is chosen with more components; a report describes the first of them."""
+        every = (*self.chosen, *found)
+        ordered = sorted(every, key=lambda each: "plain" not in each.component.names)
+        return replace(self, chosen=tuple(ordered))
+
+    def offering(self, name: str) -> ChosenComponent | None:
+        """Return the component that offers a distribution of this name, if it was chosen."""
+        return next((each for each in self.chosen if name in each.component.names), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +128,10 @@ class Problem:
         """Whether there is anything to learn: not from a handful of rows or constant outputs."""
         varies = np.all(np.ptp(self.rows.Y, axis=0) > 0)
         return bool(len(self.rows) >= self.effort.fewest_rows and varies)
+
+    def in_time(self, stage: str) -> bool:
+        """Whether there is time for a stage; always, where the user gave weights of components."""
+        return bool(self.spec.combination.fixed) or self.spec.progress.deadline.allows(stage)
 
     @property
     def univariate(self) -> bool:
@@ -155,7 +198,7 @@ class Problem:
             return False
         p, kernel = rows.X.shape[1], self.spec.kernel_x
         seen = {column for _, columns in leaves(kernel, range(p)) for column in columns}
-        return len(seen) == p and not isinstance(kernel, Nugget) and rows.share_repeated > 0
+        return len(seen) == p and not kernel.has_nugget and rows.share_repeated > 0
 
     @cached_property
     def templates(self) -> list[list[Kernel]]:

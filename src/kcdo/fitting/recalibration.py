@@ -44,14 +44,15 @@ class HeldOut:
         """Return the mean negative log density, to which logarithms of factors are added."""
         return -float(np.average(self.log_density + more, weights=self.weights))
 
-    def recalibration(self) -> Array | None:
+    def recalibration(self, steps: int) -> Array | None:
         """Return shares of least, middle and greatest of three draws; None where chance would do.
 
-        They make the levels likeliest, drawn towards equal shares by what chance gains.
+        They make the levels likeliest, by so many steps of EM, drawn towards equal shares by what
+        chance gains.
         """
         if self.levels is None:
             return None
         table = np.column_stack([level_density(self.levels, each) for each in np.eye(3)])
-        shares = mixing_shares(table, self.weights)
+        shares = mixing_shares(table, self.weights, steps)
         gain = 2.0 * float(self.weights @ np.log(table @ shares))
         return None if gain < _SURE else _EVEN + (1.0 - _FREE / gain) * (shares - _EVEN)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kcdo.arrays import Array
+from kcdo.components import DensityOperator, OperatorParameters, PlainDensity
 from kcdo.fitting.output_side import (
     DEFAULT_ALPHA,
     check_output,
@@ -13,16 +14,14 @@ from kcdo.fitting.output_side import (
     planned_nodes,
     ridge_value,
 )
+from kcdo.fitting.problem import ChosenComponent, Problem
 from kcdo.fitting.spec import ModelSpec, Ridge
 from kcdo.kernels import DensityKernel, Gaussian, with_median_scales
 from kcdo.linalg import PrintedForm
 from kcdo.measures import UniformBox
 from kcdo.reconstruction import Reconstruction
 from kcdo.regularisation import PrintedScheme
-from kcdo.systems import ExactRows, ExactSystem, Groups, Nystrom
-
-_HELD_OUT_GROUPS = 300
-_ALL_HELD_OUT = 2000  # up to this many distinct inputs every row is held out
+from kcdo.systems import Exact, ExactRows, ExactSystem, Groups, Nystrom
 
 
 class Sides(NamedTuple):
@@ -42,7 +41,7 @@ def heuristic(spec: ModelSpec, groups: Groups, Y: Array) -> Sides:
     check_output(spec, Y)
     system = _system(spec, groups, DEFAULT_ALPHA, planned_nodes(spec.reference, Y))
     kernel_y = spec.kernel_y or Gaussian()
-    residual_sd = None if kernel_y.fitted else held_out_residual_sd(system, Y, spec.seed)
+    residual_sd = None if kernel_y.fitted else held_out_residual_sd(system, Y, spec)
     output = output_side(spec, Y, groups.weights, residual_sd)
     return Sides(system, output)
 
@@ -73,20 +72,40 @@ def paper(spec: ModelSpec, groups: Groups, Y: Array) -> Sides:
 RULES = {"heuristic": heuristic, "paper": paper}
 
 
-def held_out_residual_sd(system: ExactSystem, Y: Array, seed: int) -> Array:
+def held_out_residual_sd(system: ExactSystem, Y: Array, spec: ModelSpec) -> Array:
     """Return the sd of leave-one-out residuals of the conditional mean, (d,).
 
     From every row, or from those of a few hundred inputs when there are many.
     """
-    groups = system.groups
+    groups, effort = system.groups, spec.settings.effort
     rows = np.arange(len(Y))
-    if system.n_centres > _ALL_HELD_OUT:
-        rng = np.random.default_rng(seed)
-        chosen = rng.choice(system.n_centres, _HELD_OUT_GROUPS, replace=False)
+    if system.n_centres > effort.rule_inputs:
+        rng = np.random.default_rng(spec.seed)
+        chosen = rng.choice(system.n_centres, effort.rule_judged, replace=False)
         rows = np.flatnonzero(np.isin(groups.member_of, chosen))
     centred = Y - np.average(Y, axis=0, weights=groups.weights)  # ridge shrinks towards 0
     residuals = centred[rows] - system.held_out(centred, rows)
     return np.sqrt(np.average(residuals**2, axis=0, weights=groups.weights[rows]))
+
+
+def plain_by_rule(problem: Problem) -> ChosenComponent:
+    """Return the plain density that the heuristic rule fits; many rows take the rule of some."""
+    rows, spec, settings = problem.rows, problem.spec, problem.spec.settings
+    some = rows
+    if not problem.every_input:  # rules factor all rows
+        some = rows.sample(problem.effort.rows, spec.seed)
+        spec = replace(spec, settings=replace(settings, solver=Exact()))
+    system, output = heuristic(spec, Groups.of(some.X, some.weights), some.Y)
+    if len(some) == len(rows):
+        parameters = OperatorParameters(system.kernel, system.alpha, output)
+        plain = DensityOperator.solved(system, output, rows.Y, settings.positivity)
+    else:
+        open_scales = spec.kernel_y is None or not spec.kernel_y.fitted
+        sd = held_out_residual_sd(system, some.Y, spec) if open_scales else None
+        output = output_side(spec, rows.Y, rows.weights, sd)
+        parameters = OperatorParameters(system.kernel, system.alpha, output)
+        plain = parameters.operator(rows, settings)
+    return ChosenComponent.of(parameters, PlainDensity(plain))
 
 
 def _system(spec: ModelSpec, groups: Groups, default: Ridge, n_nodes: int) -> ExactSystem:

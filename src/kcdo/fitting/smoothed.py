@@ -15,7 +15,7 @@ from kcdo.components import (
     Smoother,
 )
 from kcdo.fitting.metric import Metric
-from kcdo.fitting.problem import ChosenComponent
+from kcdo.fitting.problem import ChosenComponent, Problem, SoFar
 from kcdo.rows import Rows, sampled
 
 _SPREADS = tuple(
@@ -26,7 +26,6 @@ _SPREADS = tuple(
 _SPREAD_GAIN = 2.0  # nats, of all judged rows, that varying noise must gain
 _WIDTHS = {"residual": (0.12, 0.3), "output": (0.04, 0.12)}
 _LEAST_SHARE = 0.02  # of a smoother that is kept: each costs time at every query
-_EM_STEPS = 200
 
 
 def located_rows(rows: Rows, metric: Metric, settings: Settings) -> SmoothedRows:
@@ -36,11 +35,15 @@ def located_rows(rows: Rows, metric: Metric, settings: Settings) -> SmoothedRows
     return component.with_spread(_choose_spread(component, judged))
 
 
-def choose_smoothed(rows: Rows, metric: Metric, settings: Settings) -> ChosenComponent:
-    """Choose varying noise and smoothers of rows in a metric, by held-out rows."""
-    component = choose_smoothers(located_rows(rows, metric, settings), settings)
-    parameters = smoothed_parameters(metric, component)
-    return ChosenComponent(parameters, component, parameters, component, np.nan)
+def smoothed_rows(problem: Problem, so_far: SoFar) -> list[ChosenComponent]:
+    """Choose varying noise and smoothers of rows in a learnt metric, by held-out rows."""
+    wanted = problem.metrics and problem.spec.combination.wants("smoothed")
+    if not wanted or not problem.in_time("smoothed rows"):
+        return []
+    with problem.spec.progress.stage("smoothed rows"):
+        metric, settings = problem.metrics[0], problem.spec.settings
+        component = choose_smoothers(located_rows(problem.rows, metric, settings), settings)
+        return [ChosenComponent.of(smoothed_parameters(metric, component), component)]
 
 
 def smoothed_parameters(metric: Metric, component: SmoothedRows) -> SmoothedParameters:
@@ -58,13 +61,13 @@ def smoothed_parameters(metric: Metric, component: SmoothedRows) -> SmoothedPara
 
 def choose_smoothers(component: SmoothedRows, settings: Settings) -> SmoothedRows:
     """Choose the smoothers of rows that are located, by held-out rows."""
-    table = component.table
-    judged = sampled(len(table), settings.effort.weighed_rows, settings.seed + 1)
+    table, effort = component.table, settings.effort
+    judged = sampled(len(table), effort.weighed_rows, settings.seed + 1)
     smoothers = every_smoother()
     densities = component.smoother_densities(smoothers, judged)
-    shares = mixing_shares(densities, table.weights[judged])
+    shares = mixing_shares(densities, table.weights[judged], effort.shares_steps)
     kept = np.flatnonzero(shares >= min(_LEAST_SHARE, shares.max()))
-    shares = mixing_shares(densities[:, kept], table.weights[judged])
+    shares = mixing_shares(densities[:, kept], table.weights[judged], effort.shares_steps)
     return component.with_smoothers([smoothers[i] for i in kept], shares)
 
 
@@ -100,7 +103,7 @@ def every_smoother() -> list[Smoother]:
     ]
 
 
-def mixing_shares(table: Array, weights: Array, steps: int = _EM_STEPS) -> Array:
+def mixing_shares(table: Array, weights: Array, steps: int) -> Array:
     """Return the shares of a mixture (S,) that make densities (n, S) likeliest, by EM."""
     table = np.maximum(table, 1e-12)
     shares = np.full(table.shape[1], 1.0 / table.shape[1])

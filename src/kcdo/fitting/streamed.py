@@ -26,6 +26,7 @@ from kcdo.components import (
     PlainDensity,
     Residuals,
     Settings,
+    StreamEffort,
     fit_map,
     student_tail,
 )
@@ -53,15 +54,10 @@ from kcdo.systems import (
     whitened_basis,
 )
 
-_JUDGED_ROWS = 4000  # that say how wide residuals are
-_WEIGHED_ROWS = 1000
 _WEIGHT_DIGITS = 5
-_NOISES_TRIED = 12
 _EVEN_NOISES = (0.03, 1.0)
 _LEAST_KEPT = 1e-9
 _BITS = 20  # of numbers that searches see: other chunks, other last bits, and the same choice
-_SPREAD_ROWS, _NOISE_ROWS = 400, 1000  # of the scale: every row of a stream is asked for its own
-_MANY_PER_CENTRE = 300  # rows, of which a single one does not move the location
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +75,7 @@ class LocationPlan:
         cls, parameters: LocationParameters, options: Nystrom, pilot: Pilot, spec: ModelSpec
     ) -> "LocationPlan":
         """Choose centres among the rows of the sample."""
-        rows = pilot.rows(_JUDGED_ROWS)
+        rows = pilot.rows(spec.settings.effort.streamed.located_rows)
         offset = np.average(rows.Y, axis=0, weights=rows.weights)
         centres = chosen_centres(parameters.kernel, options, pilot, spec.seed)
         return cls(parameters.kernel, centres, offset, options.chunk_rows, spec.n_jobs)
@@ -156,7 +152,8 @@ class Located:
         spec: ModelSpec,
     ) -> "Located":
         """Judge the noise on the sample and fit location and scale."""
-        rows, settings = pilot.rows(_JUDGED_ROWS), _light(spec.settings)
+        effort, settings = spec.settings.effort.streamed, _light(spec.settings)
+        rows = pilot.rows(effort.located_rows)
         whitened, condensed = plan.whitened(sums), sums.targets.T
         centred = rows.Y - plan.offset
 
@@ -165,7 +162,7 @@ class Located:
             errors = centred - at.held_out(centred)
             return normal_loss(errors, at.one_minus_leverage(), rows.weights)
 
-        noise = lowest_alpha(loss, log_noise_bounds(0.0), _NOISES_TRIED)
+        noise = lowest_alpha(loss, log_noise_bounds(0.0), effort.noises)
         parameters = replace(chosen.location, noise=noise)
         system = whitened.factor(noise / sums.weight)
         at = SampleSystem(system, condensed, rows)
@@ -188,9 +185,9 @@ class Located:
         made = replace(self, parameters=location, map=found, residuals=residuals, even=even)
         return made, replace(chosen, location=location)
 
-    def residual_map(self) -> "ResidualMap":
+    def residual_map(self, effort: StreamEffort) -> "ResidualMap":
         """Return what tasks need, without what they do not."""
-        few = self.system.sums.weight <= _MANY_PER_CENTRE * len(self.system.centres)
+        few = self.system.sums.weight <= effort.many_per_centre * len(self.system.centres)
         half = self.system.half_inverse if few else None
         light = replace(self.map, spread=replace(self.map.spread))  # each worker factors its own
         return ResidualMap(light, half, self.system.sums.counts)
@@ -241,14 +238,14 @@ class ResidualPlan:
         centres = chosen_centres(chosen.kernel, options, pilot, spec.seed)
         bins = OutputBins.of(output, len(centres))
         clipped = np.clip(located.residuals.values, lower, upper)
-        few = slice(0, _WEIGHED_ROWS)
+        few = slice(0, spec.settings.effort.streamed.weighed_rows)
         judges = rows.X[few], clipped[few], rows.weights[few]
         open_spec = replace(spec, alpha=None)
         plan = StreamPlan(
             chosen.kernel, centres, output, bins, open_spec, options.chunk_rows, judges
         )
         plan.require_memory()
-        return cls(plan, located.residual_map(), lower, upper)
+        return cls(plan, located.residual_map(spec.settings.effort.streamed), lower, upper)
 
     @property
     def judged(self) -> Rows:
@@ -298,7 +295,8 @@ class StreamedMixture:
         Near rows are one of them where all rows are kept.
         """
         spec = plain.spec
-        rows = located.rows.take(np.arange(min(_WEIGHED_ROWS, len(located.rows))))
+        most = min(spec.settings.effort.streamed.weighed_rows, len(located.rows))
+        rows = located.rows.take(np.arange(most))
         system, its_system = plain.system(sums), residual.plan.system(its_sums)
         operator = plain.operator(system, sums)
         its_operator = residual.plan.operator(its_system, its_sums)
@@ -391,5 +389,6 @@ def _weighed(held_out: dict[str, Batch], rows: Rows, spec: ModelSpec) -> dict[st
 
 def _light(settings: Settings) -> Settings:
     """Return settings for a scale that costs less than the sums."""
-    effort = replace(settings.effort, spread_rows=_SPREAD_ROWS, noise_rows=_NOISE_ROWS)
+    few = settings.effort.streamed
+    effort = replace(settings.effort, spread_rows=few.spread_rows, noise_rows=few.noise_rows)
     return replace(settings, effort=effort)

@@ -35,11 +35,7 @@ from kcdo.systems import (
     whitened_basis,
 )
 
-_LOOKED_AT = 1000
 _FAR, _FEW_FAR = 0.01, 0.05  # of k(x, x) to the nearest centre; of the rows
-_PILOT_ROWS = 2000
-_JUDGES = 500
-_ALPHAS_TRIED = 10
 _ALPHA_RANGE = (-20.0, 0.0)  # of log α
 _EMBEDDED_ELEMENTS = 1 << 23  # rows x nodes embedded at a time where outputs are not binned
 
@@ -77,7 +73,7 @@ class StreamPlan:
         rng = np.random.default_rng(spec.seed)
         centres = options.choose(kernel, pilot.X, options.n_centres(pilot.n_rows), rng)
         bins = OutputBins.of(output, len(centres))
-        few = slice(0, _JUDGES)
+        few = slice(0, spec.settings.effort.streamed.alpha_judges)
         judges = (pilot.X[few], pilot.Y[few], pilot.weights[few]) if judge_alpha else None
         plan = cls(kernel, centres, output, bins, spec, options.chunk_rows, judges)
         plan.require_memory()
@@ -112,7 +108,8 @@ class StreamPlan:
 
     def warn_far(self, X: NDArray) -> None:
         """Warn where a visible share of further inputs is far from all centres."""
-        some = X[:: max(1, -(-len(X) // _LOOKED_AT))]
+        looked_at = self.spec.settings.effort.streamed.looked_at
+        some = X[:: max(1, -(-len(X) // looked_at))]
         near = np.abs(cross_gram(self.kernel, some, self.centres)).max(axis=1)
         far = np.sum(near < _FAR * self.kernel.diag(some)) / max(len(some), 1)
         if far > _FEW_FAR:
@@ -154,7 +151,8 @@ class StreamPlan:
         )
         if self.judges is not None and self.spec.alpha is None:
             loss = self._judged(whitened, sums)
-            return whitened.factor(lowest_alpha(loss, _ALPHA_RANGE, _ALPHAS_TRIED))
+            tried = self.spec.settings.effort.streamed.alphas
+            return whitened.factor(lowest_alpha(loss, _ALPHA_RANGE, tried))
         n_nodes = self.output.measure.n_nodes
         alpha = ridge_value(self.spec.alpha, DEFAULT_ALPHA, sums.n_effective, n_nodes)
         return whitened.factor(alpha)
@@ -238,14 +236,14 @@ def stream(
 def output_of_all(spec: ModelSpec, pilot: Pilot) -> Reconstruction:
     """Return the output side from an exact fit of a few pilot rows, with the N of all rows."""
     share = pilot.n_rows / len(pilot.X)
-    groups = Groups.of(pilot.X[:_PILOT_ROWS], pilot.weights[:_PILOT_ROWS])
-    Y = pilot.Y[:_PILOT_ROWS]
+    some = pilot.rows(spec.settings.effort.streamed.side_rows)
+    groups, Y = Groups.of(some.X, some.weights), some.Y
     kernel_y = spec.kernel_y or Gaussian()
     spread = None
     if not kernel_y.fitted:
         alpha = ridge_value(spec.alpha, DEFAULT_ALPHA, groups.n_effective, len(Y))
         system = ExactRows(spec.kernel_x, groups, n_jobs=spec.n_jobs).factor(alpha)
-        spread = held_out_residual_sd(system, Y, spec.seed)
+        spread = held_out_residual_sd(system, Y, spec)
     weights = pilot.weights
     n = effective_size(weights) * share
     ranged = np.concatenate([pilot.Y, [pilot.lower, pilot.upper]])  # the box must hold all rows

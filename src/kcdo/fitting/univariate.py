@@ -11,8 +11,6 @@ from kcdo.components import (
     AtomParameters,
     Atoms,
     AtomShares,
-    Mixture,
-    ModelParameters,
     Settings,
     SmoothedRows,
     Univariate,
@@ -42,6 +40,7 @@ from kcdo.fitting.smoothed import (
     smoothed_parameters,
 )
 from kcdo.fitting.spec import ModelSpec
+from kcdo.fitting.weighing import InnerFit
 from kcdo.kernels import FeatureMap
 from kcdo.parallel import ordered_map
 from kcdo.rows import Rows, sampled
@@ -53,8 +52,6 @@ _LEAST_SHARE = 2e-3
 _EXACT = 0.3  # median error, in gaps of rounding; that of the rounding itself is 0.25
 _MOST_VALUES = 200
 
-InnerFit = tuple[Mixture, ModelParameters, HeldOut | None]
-
 
 def fit_univariate(
     problem: Problem,
@@ -65,7 +62,7 @@ def fit_univariate(
     atoms = Atoms.of(y)
     gap = float(np.sqrt(12.0) * problem.floor[0])
     rows = problem.rows.with_outputs(unrounded(problem.rows.Y, gap, atoms, spec.seed))
-    features = feature_map(rows.X, spec.kernel_x)
+    features = feature_map(rows.X, spec.kernel_x, settings.effort)
     seen = replace(rows, X=features(rows.X))
     transform, metrics = choose_transform(seen, spec, features)
     used = used_features(metrics, seen.X.shape[1])
@@ -79,7 +76,8 @@ def fit_univariate(
     if atoms is not None:
         continuous = mapped.take(continuous_rows(atoms, atoms.labels(y))).of_effective_weight()
     mixture, chosen, judged = fit_mixture(_inner_problem(problem, continuous, metrics, features))
-    recalibration = None if judged is None else judged.recalibration()
+    steps = settings.effort.shares_steps
+    recalibration = None if judged is None else judged.recalibration(steps)
     shares: AtomShares | None = None
     parameters: AtomParameters | None = None
     if atoms is not None:
@@ -216,7 +214,8 @@ def choose_atom_shares(
         [class_shares(table, likeness, b, labels, n_atoms) for b in bandwidths]
     )  # (B, n, A + 1)
     own, weights = labels[judged], table.weights[judged]
-    shares = mixing_shares(each[:, np.arange(len(judged)), own].T, weights)
+    steps = settings.effort.shares_steps
+    shares = mixing_shares(each[:, np.arange(len(judged)), own].T, weights, steps)
     shares = np.where(shares >= _LEAST_SHARE, shares, 0.0)
     shares /= shares.sum()
     of_intervals = 0.0

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,6 +50,10 @@ class Kernel(ABC):
     family_open = False
     #: whether k(x, x') is the product of the values of the children
     multiplies = False
+    #: whether an input is also like itself alone
+    has_nugget = False
+    #: scales beyond which k is below 1e-15 of its peak; None where that is not known
+    reach: ClassVar[float | None] = None
 
     @abstractmethod
     def block(self, A: Array, B: Array) -> Array:

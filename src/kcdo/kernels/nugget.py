@@ -35,6 +35,7 @@ class Nugget(Wrapper):
     """
 
     share: float
+    has_nugget = True
 
     def __post_init__(self) -> None:
         checked_part(self.kernel, "Nugget")

@@ -59,6 +59,9 @@ class Gaussian(Radial):
     array([[0.6065]])
     """
 
+    curvature = 1.0
+    reach = 8.4
+
     def block(self, A: Array, B: Array) -> Array:
         """Return one block of kernel values."""
         out = np.empty((len(A), len(B)), dtype=A.dtype)
@@ -194,6 +197,11 @@ class Matern(Radial):
                 f"Matern: smoothness must be 0.5, 1.5 or 2.5; got {self.smoothness!r} "
                 "(as it grows the kernel tends to kcdo.Gaussian)."
             )
+
+    @property
+    def curvature(self) -> float | None:  # type: ignore[override]
+        """Largest ``|k''|`` of one column of scale 1; smoothness 1/2 has a kink."""
+        return {0.5: None, 1.5: 3.0, 2.5: 5.0 / 3.0}[self.smoothness]
 
     def block(self, A: Array, B: Array) -> Array:
         """Return one block of kernel values."""

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,15 @@ class NoiseKernel(ScaledKernel):
 
     #: whether noise is independent in all columns
     independent_columns = True
+    #: largest |k''| of one column of scale 1; None where k has a kink, with |k'| at most 1
+    curvature: ClassVar[float | None] = None
+
+    def interpolation_error(self, step: float) -> float:
+        """Bound the error of linear interpolation of k between points ``step`` scales apart.
+
+        ``max |k''| step² / 8``; for a kernel with a kink ``max |k'| step / 2``.
+        """
+        return step / 2.0 if self.curvature is None else self.curvature * step**2 / 8.0
 
     @abstractmethod
     def log_integral(self, d: int) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.kernels import Kernel, Periodic, leaves
+from kcdo.kernels import Kernel, leaves
 from kcdo.metrics.importance import (
     gaussian_divergences,
     shuffled_divergences,
@@ -150,8 +150,9 @@ def periods(kernel: Kernel | None, p: int) -> dict[int, float]:
     """Return the period of each column that an input kernel takes for periodic."""
     found: dict[int, float] = {}
     for leaf, columns in leaves(kernel, list(range(p))) if kernel is not None else ():
-        if isinstance(leaf, Periodic):
-            found.update(zip(columns, leaf.periods(len(columns)).tolist(), strict=True))
+        own = leaf.column_periods(len(columns))
+        if own is not None:
+            found.update(zip(columns, own.tolist(), strict=True))
     return found
 
 
