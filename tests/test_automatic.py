@@ -399,7 +399,7 @@ def test_a_handful_of_rows_is_fitted_by_the_rule(n):
 def test_some_more_rows_are_fitted_by_the_rule_and_a_line(n):
     X, Y, *_ = wave(n)
     model, rule = auto().fit(X, Y), auto(selection="heuristic").fit(X, Y)
-    assert list(model.report_.weights) == ["plain", "marginal_tail", "linear"]
+    assert list(model.report_.weights) == ["plain", "linear"]
     assert sum(model.report_.weights.values()) == pytest.approx(1.0)
     assert min(model.report_.weights.values()) > 0.0
     assert model.report_.alpha == rule.report_.alpha

@@ -11,7 +11,7 @@ from kcdo.fitting.rules import plain_by_rule
 from kcdo.fitting.weighing import InnerFit, mixture_of, weighed
 from kcdo.kernels import weighted_mean_sd
 
-_TAIL_ROWS = 8.0  # that a tail about the mean counts as, beside a handful of rows
+_TAIL_ROWS = 8.0  # that a line, or a tail about the mean, counts as beside a handful of rows
 
 
 def marginal_tail(problem: Problem, so_far: SoFar) -> list[ChosenComponent]:
@@ -36,11 +36,14 @@ def fit_heuristic(problem: Problem) -> InnerFit:
     _, spread = weighted_mean_sd(rows.Y, rows.weights)
     if not problem.spec.combination.wants("marginal_tail") or not np.all(spread > 0):
         return mixture_of(so_far)
-    so_far, share = so_far.plus([_tail(problem)]), _TAIL_ROWS / (len(rows) + _TAIL_ROWS)
-    if _may_have_line(problem):
+    plain = len(rows) / (len(rows) + _TAIL_ROWS)
+    if _may_have_line(problem):  # a Student t of as many degrees of freedom as rows: a tail too
         line = choose_linear(rows, np.arange(rows.X.shape[1]))
-        return mixture_of(weighed(problem, so_far.plus([line])))
-    return mixture_of(replace(so_far, weights={"plain": 1.0 - share, "marginal_tail": share}))
+        so_far = weighed(problem, so_far.plus([line]))
+        plain, other = plain * so_far.weights["plain"], "linear"
+    else:
+        so_far, other = so_far.plus([_tail(problem)]), "marginal_tail"
+    return mixture_of(replace(so_far, weights={"plain": plain, other: 1.0 - plain}))
 
 
 def _tail(problem: Problem) -> ChosenComponent:
