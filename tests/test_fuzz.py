@@ -127,13 +127,28 @@ def test_the_default_is_near_a_truth_that_is_known():
     assert found.marginal < found.model < found.truth + 0.05
     assert found.truth - found.model < 0.15
     assert np.all(np.abs(found.coverage - designs.LEVELS) < 0.12)
-    assert designs.line("linear", [found]).startswith("| linear | ")
+    assert designs.line("linear", [found], off=True).startswith("| linear | ")
+    assert designs.line("linear", [found], off=True).endswith("| off |")
 
 
 def test_coverage_that_is_off_by_more_than_chance_is_marked():
     right = np.tile(designs.LEVELS, (5, 1)) + 0.01 * np.arange(-2, 3)[:, None]
     assert not designs.is_off(right).any()
     assert designs.is_off(right - 0.15).all()
+
+
+@pytest.mark.parametrize(("coverage", "code"), [(designs.LEVELS, 0), (designs.LEVELS - 0.4, 1)])
+def test_designs_fail_where_one_is_off(coverage, code, monkeypatch, capsys):
+    monkeypatch.setattr(designs, "outcome", lambda *_: designs.Outcome(0, 0, 0, 0, coverage))
+    monkeypatch.setattr("sys.argv", ["designs", "--seeds", "3", "--only", "sine", "kink"])
+    assert designs.main() == code
+    assert f"2 designs, {2 * code} off" in capsys.readouterr().out
+
+
+def test_coverage_is_right_where_zeros_lie_on_a_bound_and_beside_an_outlier():
+    for name in ("zeros, bounded, 100 rows", "one outlier of 10^6 sd"):
+        coverage = np.array([designs.outcome(designs.DESIGNS[name], s).coverage for s in range(2)])
+        assert np.all(np.abs(coverage.mean(axis=0) - designs.LEVELS)[2:] < 0.08), name
 
 
 @pytest.mark.parametrize("name", designs.DESIGNS)

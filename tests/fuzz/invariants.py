@@ -223,8 +223,11 @@ def moments_are_expectations(case: Case) -> None:
 @of_one_output
 def intervals_and_regions_hold_their_level(case: Case) -> None:
     for row, (low, high) in enumerate(np.reshape(case.dist.interval(0.8), (-1, 2))):
-        inside = np.ptp(case.dist[row].cdf([low, high])[0])
-        near(inside, 0.8, 1e-3, "probability of an interval")
+        hair = 1e-9 * max(abs(low), abs(high), case.unit[0])
+        first, below, last, above = case.dist[row].cdf([low, low - hair, high - hair, high])[0]
+        least, most = last - first, above - below  # they differ where an end has a probability
+        assert least <= 0.8 + 1e-3, f"{least} inside an interval of 0.8"
+        assert most >= 0.8 - 1e-3, f"{most} in an interval of 0.8"
     draws = case.dist.sample(400, random_state=1)
     for row, region in enumerate(case.dist.hpd(0.8)):
         share = np.mean(region.contains(draws[row]))
@@ -241,7 +244,7 @@ def draws_are_of_the_distribution(case: Case) -> None:
     assert np.array_equal(draws, again), "draws of one seed differ"
     if not case.problem.joint:
         ranks = case.dist[0].cdf(draws[0].ravel())[0]
-        if len(np.unique(ranks)) > 250:
+        if len(np.unique(ranks)) > 290:  # no bound has a probability
             assert kstest(ranks, "uniform").pvalue > 1e-7, "draws are not of the cdf"
 
 
