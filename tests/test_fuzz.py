@@ -10,11 +10,65 @@ from tests.fuzz.problems import Problem
 
 
 def test_what_must_hold_holds_of_a_few_problems():
-    tally = fuzz.campaign(range(6), shrink=False)
+    tally = fuzz.campaign(fuzz.Plan(range(6), shrink=False))
     assert not tally.failures, "\n".join(map(str, tally.failures))
     assert tally.problems == 6
     assert sum(tally.checks.values()) > 60
     assert "6 problems" in str(tally)
+
+
+def test_several_processes_make_one_tally():
+    plan = fuzz.Plan(range(20, 24), selections=("heuristic", "paper"), shrink=False)
+    one, two = fuzz.campaign(plan), fuzz.campaign(plan, jobs=2)
+    assert (one.problems, one.checks, one.refused) == (two.problems, two.checks, two.refused)
+    assert two.died == []
+
+
+def test_processes_share_seeds_and_checks():
+    parts = [fuzz.Plan(range(7), checks=100).part(job, 2) for job in range(2)]
+    assert [list(part.seeds) for part in parts] == [[0, 2, 4, 6], [1, 3, 5]]
+    assert [part.checks for part in parts] == [50, 50]
+
+
+def test_a_process_that_dies_is_told():
+    tally = fuzz.campaign(fuzz.Plan(range(4), selections=None), jobs=2)  # nothing to look into
+    assert tally.died == ["a process ended with exit code 1"] * 2
+    assert "exit code 1" in str(tally)
+
+
+def test_an_interrupted_campaign_tells_what_was_found_by_then(monkeypatch, capsys):
+    def interrupted(plan, tell):
+        tell(1, fuzz.Checked(["fit"], []))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fuzz, "look", interrupted)
+    monkeypatch.setattr(fuzz, "_REPORTS", -1.0)
+    tally = fuzz.campaign(fuzz.Plan(range(4)), verbose=True)
+    assert "at seed 1: 1 problems, 0 refused, 1 checks, 0 failed" in capsys.readouterr().out
+    assert "1 checks, 0 failed, interrupted" in str(tally)
+
+
+@pytest.mark.parametrize("name", ["rows in any order", "units of inputs", "frames are arrays"])
+def test_a_change_that_matters_is_told_by_its_own_name(name, monkeypatch):
+    """One fit looks at several changes at once; where it differs, each is looked at alone."""
+    seen = {
+        "rows in any order": lambda X: 1 + np.argmax(np.asarray(X)),
+        "units of inputs": lambda X: 1 + (np.abs(np.asarray(X)).max() > 4),
+        "frames are arrays": lambda X: 1 + isinstance(X, np.ndarray),
+    }[name]
+    model = Problem.model
+
+    def spoilt(self, **more):
+        made = model(self, **more)
+        fit = made.fit
+        made.fit = lambda X, y, weights: fit(X, y * seen(X), weights)
+        return made
+
+    monkeypatch.setattr(Problem, "model", spoilt)
+    problem = Problem(3, 30, ("normal",), ("smooth",), frame="pandas", flat=True)
+    names = ["rows in any order", "units of inputs", "units of outputs", "frames are arrays"]
+    found = fuzz.check(problem, names).failures
+    assert [failure.invariant for failure in found] == [name]
 
 
 def test_a_problem_follows_from_its_seed():
@@ -73,13 +127,28 @@ def test_the_default_is_near_a_truth_that_is_known():
     assert found.marginal < found.model < found.truth + 0.05
     assert found.truth - found.model < 0.15
     assert np.all(np.abs(found.coverage - designs.LEVELS) < 0.12)
-    assert designs.line("linear", [found]).startswith("| linear | ")
+    assert designs.line("linear", [found], off=True).startswith("| linear | ")
+    assert designs.line("linear", [found], off=True).endswith("| off |")
 
 
 def test_coverage_that_is_off_by_more_than_chance_is_marked():
     right = np.tile(designs.LEVELS, (5, 1)) + 0.01 * np.arange(-2, 3)[:, None]
     assert not designs.is_off(right).any()
     assert designs.is_off(right - 0.15).all()
+
+
+@pytest.mark.parametrize(("coverage", "code"), [(designs.LEVELS, 0), (designs.LEVELS - 0.4, 1)])
+def test_designs_fail_where_one_is_off(coverage, code, monkeypatch, capsys):
+    monkeypatch.setattr(designs, "outcome", lambda *_: designs.Outcome(0, 0, 0, 0, coverage))
+    monkeypatch.setattr("sys.argv", ["designs", "--seeds", "3", "--only", "sine", "kink"])
+    assert designs.main() == code
+    assert f"2 designs, {2 * code} off" in capsys.readouterr().out
+
+
+def test_coverage_is_right_where_zeros_lie_on_a_bound_and_beside_an_outlier():
+    for name in ("zeros, bounded, 100 rows", "one outlier of 10^6 sd"):
+        coverage = np.array([designs.outcome(designs.DESIGNS[name], s).coverage for s in range(2)])
+        assert np.all(np.abs(coverage.mean(axis=0) - designs.LEVELS)[2:] < 0.08), name
 
 
 @pytest.mark.parametrize("name", designs.DESIGNS)

@@ -59,8 +59,8 @@ def test_no_mass_lies_beyond_the_bounds(way):
     X, Y = data()
     fitted = way(X, Y)
     dist = fitted.conditional([[0.1], [0.9]])
-    np.testing.assert_array_equal(dist.cdf([-1.0, 0.0]), 0.0)
-    assert (dist.sample(200, random_state=0) > 0.0).all()
+    np.testing.assert_array_equal(dist.cdf([-1.0, -1e-9]), 0.0)
+    assert (dist.sample(200, random_state=0) >= 0.0).all()
     assert dist.mean()[0] < dist.mean()[1]
     assert fitted.report_.n_samples == len(X)
 
@@ -93,7 +93,9 @@ def test_bounds_of_several_outputs():
 
 def test_a_bound_needs_no_spread():
     transform = transform_for((None, 1.0), np.ones((3, 1)))
-    assert strictly_inside(transform, np.ones((3, 1))).max() < 1.0
+    inside = strictly_inside(transform, np.ones((3, 1)))
+    assert transform.inside(inside).all()
+    assert np.isfinite(transform.forward(inside)).all()
     with pytest.raises(kcdo.InvalidInputError, match=r"outside its support \[-inf, 1\]"):
         strictly_inside(Columns(transform.parts), np.full((1, 1), 1.5))
 
@@ -120,8 +122,64 @@ def test_only_outputs_on_a_bound_are_moved(part, on, moved):
     np.testing.assert_array_equal(Y, given)
 
 
-def test_a_density_on_the_bound_is_that_where_training_outputs_were_moved():
+def zeros(seed, n):
+    """Return inputs and outputs of which three in ten are zero."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 1))
+    return X, np.where(rng.random(n) < 0.3, 0.0, rng.gamma(2.0, 1.0, n))
+
+
+def test_intervals_hold_zeros_on_a_bound():
+    covered = []
+    for seed in range(3):
+        fitted = model(selection="auto").fit(*zeros(seed, 60))
+        X, Y = zeros(seed + 100, 500)
+        covered.append(kcdo.metrics.interval_coverage(fitted.conditional(X), Y, 0.9))
+    assert 0.83 < np.mean(covered) < 0.97
+
+
+@pytest.mark.parametrize("selection", ["auto", "heuristic"])
+@pytest.mark.parametrize(
+    ("support", "of"),
+    [((0.0, None), np.array), ((None, 0.0), np.negative), ((0.0, 1.0), np.tanh)],
+    ids=["above", "below", "between"],
+)
+def test_a_bound_with_outputs_on_it_has_a_probability(selection, support, of, short_searches):
+    """Distribution function, quantiles, draws, moments and densities are of one distribution."""
+    X, Y = zeros(0, 120)
+    dist = model(selection=selection, support=support).fit(X, of(Y)).conditional(X[:2])
+    levels = dist.cdf(of([-1e-9, 0.0, 1e-9]))
+    levels = 1.0 - levels if support == (None, 0.0) else levels
+    on_bound = np.abs(np.diff(levels[:, :2]))[:, 0] if support[0] == 0.0 else levels[:, 2]
+    assert np.all((on_bound > 0.05) & (on_bound < 0.4))
+    draws = dist.sample(4000, random_state=0)
+    np.testing.assert_allclose(np.mean(draws == 0.0, axis=1), on_bound, atol=0.03)
+    np.testing.assert_allclose(draws.mean(axis=1), dist.mean(), atol=0.15)
+    np.testing.assert_allclose(dist.expect(lambda y: 1.0 * (y == 0.0)), on_bound, atol=1e-3)
+    edge = 0.5 * on_bound.min()
+    assert np.all(dist.quantile(1.0 - edge if support == (None, 0.0) else edge) == 0.0)
+    edges = of(np.append([0.0], np.geomspace(1e-7, 20.0, 4000)))
+    middle, width = 0.5 * (edges[1:] + edges[:-1]), np.abs(np.diff(edges))
+    np.testing.assert_allclose(dist.pdf(middle) @ width + on_bound, 1.0, atol=0.02)
+
+
+def test_an_atom_on_a_bound_is_told_there(short_searches):
+    X, Y = zeros(1, 120)
+    places, shares = model(selection="auto").fit(X, Y).conditional(X[:2]).atoms()
+    assert places.tolist() == [0.0]
+    np.testing.assert_allclose(shares, 0.3, atol=0.2)
+
+
+def test_a_bound_without_outputs_on_it_has_no_probability():
     X, Y = data()
+    dist = by_fit(X, np.maximum(Y, 1e-3)).conditional(X[:3])
+    np.testing.assert_array_equal(dist.cdf([0.0]), 0.0)
+    assert np.isfinite(dist.logpdf([0.0])).all()
+
+
+def test_a_density_on_a_bound_without_margin_is_that_just_inside():
+    X, Y = data()
+    Y = np.maximum(Y, 1e-3)
     moved = strictly_inside(transform_for((0.0, None), Y[:, None]), np.zeros((1, 1)))[0, 0]
     logs = by_fit(X, Y).conditional(X[:5]).logpdf([0.0, moved, 0.5 * moved])
     np.testing.assert_array_equal(logs[:, 0], logs[:, 1])

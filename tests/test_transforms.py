@@ -137,6 +137,8 @@ def test_each_column_has_its_own_map():
         (lambda: Above(0.0, 0.0), "the scale of a bound must be positive; got 0.0"),
         (lambda: Below(0.0, np.nan), "the scale of a bound must be positive; got nan"),
         (lambda: Between(1.0, 1.0), "bounds must be finite, lower below upper; got 1.0 and 1.0"),
+        (lambda: Above(0.0, 1.0, 0.1, 1.0), "the margin of a bound must be below 1 scale; got 1.0"),
+        (lambda: Between(0.0, 1.0, 0.1, 0.1, 0.6), "a margin beside bounds .* got 0.6"),
         (lambda: Above(0.0, 1.0, 0.0), "the hair beside a bound must be below 1 scale; got 0.0"),
         (lambda: Below(0.0, 1.0, 2.0), "the hair beside a bound must be below 1 scale; got 2.0"),
         (lambda: Between(0.0, 1.0, 0.5), "a hair between bounds must be below 0.5; got 0.5"),
@@ -237,7 +239,9 @@ def test_a_hair_ends_before_the_nearest_output():
 def test_a_hair_is_neither_wide_nor_narrower_than_outputs_on_a_bound_are_moved():
     far, on = np.array([[50.0], [51.0]]), np.array([[0.0], [1.0]])
     assert transform_for((0.0, None), far).parts[0].hair == 0.25
-    assert transform_for((0.0, None), on).parts[0] == Above(0.0, 0.25)
-    assert transform_for((0.0, 1.0), on).parts[0] == Between(0.0, 1.0)
+    assert transform_for((0.0, None), on).parts[0] == Above(0.0, 0.25, margin=1e-3)
+    assert transform_for((0.0, 1.0), on).parts[0] == Between(
+        0.0, 1.0, lower_margin=5e-4, upper_margin=5e-4
+    )
     seen = transform_for((0.0, None), far, ends=np.array([[1e-9], [51.0]])).parts[0]
     assert seen == Above(0.0, 0.25)

@@ -24,7 +24,7 @@ def transform_for(
 
     The hair beside a bound ends before the nearest output, so that what a fit knows nothing about
     has no density to speak of; ``ends`` (2, d) are the smallest and largest outputs, where Y is but
-    a sample.
+    a sample. A bound that outputs lie on has a margin, and a probability of its own.
 
     Examples
     --------
@@ -53,13 +53,14 @@ def _part(bounds: Bounds, scale: float, least: float, greatest: float) -> Transf
         width = float(upper) - float(lower)
         below = _hair_start((least - lower) / width, SHARE_NUDGE, FELT * _WIDEST_HAIR)
         above = _hair_start((upper - greatest) / width, SHARE_NUDGE, FELT * _WIDEST_HAIR)
-        return Between(float(lower), float(upper), below, above)
+        margins = (SHARE_NUDGE if on else 0.0 for on in (least == lower, greatest == upper))
+        return Between(float(lower), float(upper), below, above, *margins)
     if lower is not None:
         start = _hair_start((least - lower) / scale, NUDGE, _WIDEST_HAIR)
-        return Above(float(lower), scale, start)
+        return Above(float(lower), scale, start, NUDGE if least == lower else 0.0)
     if upper is not None:
         start = _hair_start((upper - greatest) / scale, NUDGE, _WIDEST_HAIR)
-        return Below(float(upper), scale, start)
+        return Below(float(upper), scale, start, NUDGE if greatest == upper else 0.0)
     return Identity()
 
 
@@ -69,7 +70,7 @@ def _hair_start(nearest: float, least: float, most: float) -> float:
 
 
 def strictly_inside(transform: Columns, Y: Array) -> Array:
-    """Return outputs with those on a bound moved inside; raise if any lies beyond its bounds.
+    """Return outputs with those on a bound without margin moved inside; raise if any lies beyond.
 
     Examples
     --------
