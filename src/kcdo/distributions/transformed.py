@@ -84,9 +84,9 @@ class TransformedBatch(Batch):
         """Return the same distributions; what is computed from draws then uses other draws."""
         return replace(self, inner=self.inner.with_draws(n_draws, seed))
 
-    def draw_error(self, g: Callable[[Array], Array]) -> Array:
-        """Return the standard error of expectations."""
-        return self.inner.draw_error(lambda t: g(self.transform.inverse(t)))
+    def draw_deviations(self, g: Callable[[Array], Array]) -> Array:
+        """Return expectations by each set of draws, less those by all."""
+        return self.inner.draw_deviations(lambda t: g(self.transform.inverse(t)))
 
     def pdf_each(self, points: Array) -> Array:
         """Density of each distribution at its own points; 0 beyond the bounds."""
