@@ -18,6 +18,7 @@ from kcdo.distributions.lines import Line, Modes
 from kcdo.errors import InvalidInputError
 
 Rows = slice | NDArray[np.integer]
+Function = Callable[[Array], Array]  # maps points (G, d) to values (G, k)
 
 _BLOCK_ELEMENTS = 1 << 17  # numbers of one array of points
 _LOOKS = 1000  # points at which a function is asked whether it is an event
@@ -146,18 +147,22 @@ class Batch(ABC):
         """Return the same distributions; what is computed from draws then uses other draws."""
         return self
 
-    def draw_error(self, g: Callable[[Array], Array]) -> Array:
-        """Return the standard error of E g(Y), (Q, k), as far as it is by draws at random."""
+    def draw_error(self, g: Function | None) -> Array:
+        """Return the standard error of E g(Y), (Q, k), as far as it is by draws at random.
+
+        Without g that of the mean, some of whose outputs may be exact.
+        """
         squares = np.sum(self.draw_deviations(g) ** 2, axis=1)
         return np.sqrt(squares / (DRAW_SETS * (DRAW_SETS - 1)))
 
-    def draw_deviations(self, g: Callable[[Array], Array]) -> Array:
+    def draw_deviations(self, g: Function | None) -> Array:
         """Return E g(Y) by each independent set of draws, less that by all, (Q, DRAW_SETS, k).
 
         The same set serves all parts of a mixture, whose errors then go together: a mixture adds
         these numbers set by set. 0 as far as nothing is by draws.
         """
-        return np.zeros((len(self), DRAW_SETS, g(np.zeros((1, self.dim))).shape[1]))
+        k = self.dim if g is None else g(np.zeros((1, self.dim))).shape[1]
+        return np.zeros((len(self), DRAW_SETS, k))
 
     def pdf(self, points: Array) -> Array:
         """Density of each distribution at shared points (G, d): (Q, G)."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from kcdo.arrays import Array
 from kcdo.distributions.affine import AffineBatch
-from kcdo.distributions.batch import DRAW_SETS, Batch, Rows, set_deviations
+from kcdo.distributions.batch import DRAW_SETS, Batch, Function, Rows, set_deviations
 from kcdo.distributions.grid import GridLayout
 from kcdo.distributions.grouped import GroupedBatch
 from kcdo.distributions.layouts import choose_nodes
@@ -41,9 +41,11 @@ class ByDraws(Batch):
         ends = [self.marginal([i]).support() for i in range(self.dim)]
         return np.concatenate(ends, axis=2)
 
-    def draw_deviations(self, g: Callable[[Array], Array]) -> Array:
+    def draw_deviations(self, g: Function | None) -> Array:
         """Return E g(Y) by each set of draws, less that by all."""
         draws, weights = self.quadrature()
+        if g is None:
+            return set_deviations(draws, weights)
         values = g(np.ascontiguousarray(draws).reshape(-1, self.dim))
         return set_deviations(values.reshape(*weights.shape, -1), weights)
 
@@ -222,6 +224,12 @@ class PartBatch(ByDraws):
         mean = np.einsum("qn,qnd->qd", weights, draws)
         gap = draws - mean[:, None]
         return mean, np.einsum("qn,qnd,qne->qde", weights, gap, gap)
+
+    def draw_deviations(self, g: Function | None) -> Array:
+        """Return E g(Y) by each set of draws, less that by all; of means as the chain has them."""
+        if g is None and self.values is None:
+            return self.chain.draw_deviations(None)[:, :, list(self.kept)]
+        return super().draw_deviations(g)
 
     def quadrature(self) -> tuple[Array, Array]:
         """Return the draws and their weights."""

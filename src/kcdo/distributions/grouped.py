@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.distributions.batch import Batch, Rows, join, set_deviations
+from kcdo.distributions.batch import Batch, Function, Rows, join, set_deviations
 from kcdo.distributions.integration import NO_CUTS
 from kcdo.distributions.roots import monotone_roots
 
@@ -118,7 +118,7 @@ class GroupedBatch(Batch):
         """Return the same distributions; what is computed from draws then uses other draws."""
         return replace(self, inner=self.inner.with_draws(n_draws, seed))
 
-    def draw_deviations(self, g: Callable[[Array], Array]) -> Array:
+    def draw_deviations(self, g: Function | None) -> Array:
         """Return expectations by each set of draws, less those by all.
 
         Members that are no draws share their uniforms: their errors do not average out.
@@ -127,7 +127,8 @@ class GroupedBatch(Batch):
             inner = self.inner.draw_deviations(g)
             flat = self._sums(self.weights[:, None] * inner.reshape(len(inner), -1))
             return flat.reshape(len(self), *inner.shape[1:])
-        values, weights = self.inner.expect(g), self.weights.reshape(len(self), -1)
+        values = self.inner.moments()[0] if g is None else self.inner.expect(g)
+        weights = self.weights.reshape(len(self), -1)
         return set_deviations(values.reshape(*weights.shape, -1), weights)
 
     def pdf(self, points: Array) -> Array:
