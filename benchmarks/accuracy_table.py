@@ -91,12 +91,13 @@ def score_table(scores: Scores, names: list[str]) -> str:
     rows = []
     for data in _ordered_sets(scores):
         marks = standing(scores[data])
-        cells = [_cell(scores[data].get(m, {}), marks.get(m, "")) for m in names]
+        cells = [score_cell(scores[data].get(m, {}), marks.get(m, "")) for m in names]
         rows.append([data, *cells])
     return markdown(["set", *names], rows)
 
 
-def _cell(values: dict[int, float], mark: str) -> str:
+def score_cell(values: dict[int, float], mark: str) -> str:
+    """Mean ± standard error over splits, marked."""
     if not values:
         return "–"
     numbers = np.array(list(values.values()))
@@ -215,7 +216,7 @@ def score_table_unmarked(records: list[dict[str, Any]], names: list[str], key: s
     """Sets by methods, without a first."""
     scores = collect(records, [key])
     rows = [
-        [s, *(_cell(scores[s].get(m, {}), "").split(" ±")[0] for m in names)]
+        [s, *(score_cell(scores[s].get(m, {}), "").split(" ±")[0] for m in names)]
         for s in _ordered_sets(scores)
     ]
     return markdown(["set", *names], rows)
@@ -224,7 +225,7 @@ def score_table_unmarked(records: list[dict[str, Any]], names: list[str], key: s
 def _l1_rows(records: list[dict[str, Any]], names: list[str], key: str) -> list[list[str]]:
     methods = collect(records, [key])["donut"]
     marks = standing(methods)
-    texts = {m: _cell(methods[m], marks[m]) for m in methods}
+    texts = {m: score_cell(methods[m], marks[m]) for m in methods}
     return [[key.removeprefix("L1 at "), *(texts.get(m, "–") for m in names)]]
 
 

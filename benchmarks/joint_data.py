@@ -13,7 +13,8 @@ from kcdo.arrays import Array
 
 MULAN = {"enb": 2, "slump": 3, "edm": 2, "andro": 6, "wq": 14, "atp1d": 6}  # targets come last
 _MOONS, _RING = 200, 400  # points that integrate over an angle
-_NAVAL_ROWS, _CALTRANS_ROWS, _SYNTHETIC_ROWS = 3000, 3000, 2000
+_NAVAL_ROWS, _CALTRANS_ROWS = 3000, 3000
+_TRAIN_SHARE, _TRAIN_ROWS = 0.8, 1600  # of random splits; of synthetic sets
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class JointSet:
     def split(self, index: int) -> tuple[Array, Array, Array, Array]:
         """Return training and test rows: X, Y, X, Y, outputs standardised by the training rows."""
         order = np.random.default_rng(index).permutation(len(self.X))
-        train, test = np.split(order, [round(0.8 * len(order))])
+        train, test = np.split(order, [round(_TRAIN_SHARE * len(order))])
         Y = without_rounding(self.Y, index)
         centre, unit = Y[train].mean(axis=0), Y[train].std(axis=0)
         Z = (Y - centre) / unit
@@ -39,7 +40,7 @@ class JointSet:
         if self.log_density is None:
             return None
         order = np.random.default_rng(index).permutation(len(self.X))
-        train, test = np.split(order, [round(0.8 * len(order))])
+        train, test = np.split(order, [round(_TRAIN_SHARE * len(order))])
         unit = self.Y[train].std(axis=0)
         logs = self.log_density(self.X[test], self.Y[test]) + np.log(unit).sum()
         return -float(logs.mean())
@@ -56,13 +57,15 @@ def without_rounding(Y: Array, seed: int) -> Array:
     return out
 
 
-def joint_set(name: str, folder: Path | None = None) -> JointSet:
-    """Return the set of that name; see ``SETS``."""
+def joint_set(name: str, folder: Path | None = None, train_rows: int | None = None) -> JointSet:
+    """Return the set of that name; synthetic ones with so many training rows."""
+    if name in SYNTHETIC:
+        return SYNTHETIC[name](train_rows or _TRAIN_ROWS)
     if name in MULAN:
         table = _table(data_folder(folder) / "joint" / f"{name}.csv.gz")
         d = MULAN[name]
         return JointSet(table[:, :-d], table[:, -d:], 10 if name == "andro" else 5)
-    return SETS[name](folder)
+    return REAL[name](folder)
 
 
 def _table(path: Path) -> Array:
@@ -88,12 +91,17 @@ def caltrans(folder: Path | None) -> JointSet:
     return JointSet(X[rows], occupancy[rows])
 
 
-def ring(folder: Path | None = None) -> JointSet:
+def _all_rows(train_rows: int) -> int:
+    """Return how many rows have so many for training."""
+    return round(train_rows / _TRAIN_SHARE)
+
+
+def ring(train_rows: int = _TRAIN_ROWS) -> JointSet:
     """Points about a circle of radius 1 + x, with noise of sd 0.1."""
-    rng = np.random.default_rng(1)
-    x, angle = rng.uniform(0, 1, _SYNTHETIC_ROWS), rng.uniform(0, 2 * np.pi, _SYNTHETIC_ROWS)
+    rng, n = np.random.default_rng(1), _all_rows(train_rows)
+    x, angle = rng.uniform(0, 1, n), rng.uniform(0, 2 * np.pi, n)
     circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    Y = (1 + x)[:, None] * circle + 0.1 * rng.standard_normal((_SYNTHETIC_ROWS, 2))
+    Y = (1 + x)[:, None] * circle + 0.1 * rng.standard_normal((n, 2))
 
     def log_density(X: Array, Y: Array) -> Array:
         angles = 2 * np.pi * np.arange(_RING) / _RING
@@ -103,10 +111,9 @@ def ring(folder: Path | None = None) -> JointSet:
     return JointSet(x[:, None], Y, log_density=log_density)
 
 
-def moons(folder: Path | None = None) -> JointSet:
+def moons(train_rows: int = _TRAIN_ROWS) -> JointSet:
     """Two half circles whose distance grows with x, with noise of sd 0.1."""
-    rng = np.random.default_rng(2)
-    n = _SYNTHETIC_ROWS
+    rng, n = np.random.default_rng(2), _all_rows(train_rows)
     x, angle, upper = rng.uniform(0, 1, n), rng.uniform(0, np.pi, n), rng.random(n) < 0.5
     Y = np.where(upper[:, None], _upper(angle), _lower(angle))
     Y = Y + np.stack([np.zeros(n), np.where(upper, x, -x)], axis=1)
@@ -136,10 +143,10 @@ def _about_curve(curves: Array, Y: Array, sd: float = 0.1) -> Array:
     return np.asarray(logsumexp(normal, axis=1) - np.log(curves.shape[1]))
 
 
-def banana(folder: Path | None = None, d: int = 16) -> JointSet:
+def banana(train_rows: int = _TRAIN_ROWS, d: int = 16) -> JointSet:
     """y_1 ~ N(x, 1); then y_1²/4 + N(0, 1/4) and N(y_{j-1}/2, 1) in turn."""
     rng = np.random.default_rng(3)
-    x = rng.standard_normal(_SYNTHETIC_ROWS)
+    x = rng.standard_normal(_all_rows(train_rows))
     columns = [x + rng.standard_normal(len(x))]
     for j in range(1, d):
         mean, sd = _banana_link(columns, j)
@@ -159,11 +166,6 @@ def _banana_link(columns: list[Array], j: int) -> tuple[Array, float]:
     return (columns[0] ** 2 / 4, 0.5) if j % 2 else (columns[j - 1] / 2, 1.0)
 
 
-SETS: dict[str, Callable[[Path | None], JointSet]] = {
-    "caltrans": caltrans,
-    "naval": naval,
-    "ring": ring,
-    "moons": moons,
-    "banana": banana,
-}
-NAMES = [*MULAN, *SETS]
+REAL: dict[str, Callable[[Path | None], JointSet]] = {"caltrans": caltrans, "naval": naval}
+SYNTHETIC: dict[str, Callable[[int], JointSet]] = {"ring": ring, "moons": moons, "banana": banana}
+NAMES = [*MULAN, *REAL, *SYNTHETIC]

@@ -1,8 +1,11 @@
-"""Joint distributions by other means: independent marginals, copulas, a normal, a forest.
+"""Joint distributions by other means: independent marginals, copulas, a normal, a forest, a flow.
 
 Each method has ``fit(X, Y)``, then ``logpdf_pairs(X, Y)`` and ``sample(X, n, seed)``, (Q, n, d).
+Those that join the marginals also have ``fit_to(fits)``: one fit of the marginals serves them all.
 """
 
+import time
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +17,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.preprocessing import StandardScaler
 
 import kcdo
+from experiments.rivals.flows import ConditionalFlow
 from kcdo.arrays import Array
 
 _EDGE = 1e-6  # probabilities of copulas lie so far inside
@@ -40,19 +44,37 @@ class Joint:
         return self._model.conditional(X).sample(n, random_state=seed)
 
 
+class MarginalFits:
+    """One univariate default for each output, and the processor time that they took."""
+
+    def __init__(self, X: Array, Y: Array) -> None:
+        started = time.process_time()
+        self._X, self._Y = X, Y
+        self.models = [kcdo.ConditionalDensityOperator().fit(X, y) for y in Y.T]
+        self.seconds = time.process_time() - started
+
+    @cached_property
+    def ranks(self) -> Array:
+        """Probabilities below the outputs of rows held out, (N, d)."""
+        X, Y, ranks = self._X, self._Y, np.empty(self._Y.shape)
+        for train, test in KFold(_FOLDS, shuffle=True, random_state=0).split(X):
+            for j, model in enumerate(self.models):
+                part = model.refit(X[train], Y[train, j])
+                ranks[test, j] = _pit(part, X[test], Y[test, j])
+        return np.clip(ranks, _EDGE, 1 - _EDGE)
+
+
 class Marginals:
-    """One univariate default for each output; a copula, fitted to held-out ranks, joins them."""
+    """Independent marginals; a copula, fitted to held-out ranks, may join them."""
 
     def fit(self, X: Array, Y: Array) -> Self:
-        """Fit the marginals, then the copula to the probabilities of rows held out."""
-        self.models = [kcdo.ConditionalDensityOperator().fit(X, y) for y in Y.T]
-        if type(self) is not Marginals:
-            ranks = np.empty(Y.shape)
-            for train, test in KFold(_FOLDS, shuffle=True, random_state=0).split(X):
-                for j, model in enumerate(self.models):
-                    part = model.refit(X[train], Y[train, j])
-                    ranks[test, j] = _pit(part, X[test], Y[test, j])
-            self.join(np.clip(ranks, _EDGE, 1 - _EDGE))
+        """Fit the marginals, then the copula."""
+        return self.fit_to(MarginalFits(X, Y))
+
+    def fit_to(self, fits: MarginalFits) -> Self:
+        """Join marginals that are fitted."""
+        self.models = fits.models
+        self.join(fits)
         return self
 
     def logpdf_pairs(self, X: Array, Y: Array) -> Array:
@@ -69,8 +91,8 @@ class Marginals:
             draws[:, :, j] = model.conditional(X).quantile(ranks[:, j])
         return draws
 
-    def join(self, ranks: Array) -> None:
-        """Fit the copula to probabilities (N, d)."""
+    def join(self, fits: MarginalFits) -> None:
+        """Fit the copula to the ranks of the marginals."""
 
     def log_copula(self, ranks: Array) -> Array:
         """Return the log density of the copula."""
@@ -84,8 +106,9 @@ class Marginals:
 class GaussianCopula(Marginals):
     """Marginals joined by the correlation of their normal scores."""
 
-    def join(self, ranks: Array) -> None:
+    def join(self, fits: MarginalFits) -> None:
         """Learn the correlation, shrunk a little."""
+        ranks = fits.ranks
         n, d = ranks.shape
         found = np.corrcoef(ndtri(ranks), rowvar=False)
         share = d / (n + d)
@@ -108,12 +131,12 @@ class GaussianCopula(Marginals):
 class Vine(Marginals):
     """Marginals joined by a vine copula (pyvinecopulib)."""
 
-    def join(self, ranks: Array) -> None:
+    def join(self, fits: MarginalFits) -> None:
         """Choose the vine and its pair copulas."""
         import pyvinecopulib as pv  # a rival, not among the dependencies
 
         controls = pv.FitControlsVinecop(selection_criterion="aic", trunc_lvl=4)
-        self.vine: Any = pv.Vinecop.from_data(ranks, controls=controls)
+        self.vine: Any = pv.Vinecop.from_data(fits.ranks, controls=controls)
 
     def log_copula(self, ranks: Array) -> Array:
         """Return the log density of the vine."""
@@ -199,6 +222,23 @@ class Forest:
             return np.asarray(logsumexp(normal + np.log(weights), axis=1))
 
 
+class Flow:
+    """A conditional masked autoregressive flow (flowjax), as among the rivals of one output."""
+
+    def fit(self, X: Array, Y: Array) -> Self:
+        """Train the flow."""
+        self._flow = ConditionalFlow(kind="maf").fit(X, Y)
+        return self
+
+    def logpdf_pairs(self, X: Array, Y: Array) -> Array:
+        """Return the log density of each row."""
+        return self._flow.conditional(X).logpdf_pairs(Y)
+
+    def sample(self, X: Array, n: int, seed: int) -> Array:
+        """Return draws."""
+        return self._flow.conditional(X).sample(n, random_state=seed)
+
+
 def _pit(model: Any, X: Array, y: Array) -> Array:
     """Return the probability below each output."""
     return kcdo.metrics.pit_values(model.conditional(X), y)
@@ -211,4 +251,6 @@ METHODS: dict[str, Any] = {
     "vine": Vine,
     "ridge-normal": RidgeNormal,
     "forest": Forest,
+    "maf": Flow,
 }
+NEEDS = {"vine": "pyvinecopulib", "maf": "flowjax"}  # packages of the extra "rivals"

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from kcdo.distributions import default_draws
+from kcdo.distributions import TransformedBatch, default_draws
 from kcdo.errors import InvalidInputError
 from kcdo.frames import Labels
+from kcdo.transforms import Above, Columns
 from tests.gaussian_chain import (
     COV,
     SLOPES,
@@ -65,6 +66,56 @@ def test_moments_are_by_fixed_draws_within_their_standard_error(dist):
     np.testing.assert_array_equal(dist.mean(), dist.mean())
     np.testing.assert_allclose(dist.cov(), np.broadcast_to(COV, (2, 3, 3)), atol=0.12)
     assert np.all(np.linalg.eigvalsh(dist.cov()) > 0)
+
+
+def rms_of_seeds(ask, exact):
+    """Root mean squares over seeds of the errors of means, and of what is stated of them."""
+    found = [ask(seed) for seed in range(24)]
+    errors = np.array([each.mean() - exact for each in found])
+    stated = np.array([each.standard_error() for each in found])
+    return np.sqrt(np.mean(errors**2, axis=0)), np.sqrt(np.mean(stated**2, axis=0))
+
+
+@pytest.mark.parametrize("maker", [gaussian_chain, two_orders], ids=["one order", "two orders"])
+def test_stated_errors_are_those_over_seeds(maker):
+    """Of joint means, also where orders share their seeds, and of marginals by draws."""
+
+    def drawn(seed):
+        return distribution(maker(X[1:])).with_draws(64, random_state=seed)
+
+    asked = [(drawn, MEANS[1:]), (lambda seed: drawn(seed).marginal([1, 2]), MEANS[1:, 1:])]
+    asked += [(lambda seed, k=k: drawn(seed).marginal(k), MEANS[1:, k]) for k in (1, 2)]
+    for ask, exact in asked:
+        error, stated = rms_of_seeds(ask, exact)
+        assert np.all(error < 1.5 * stated + 1e-12)
+        assert np.all(stated < 2.0 * error + 1e-12)
+
+
+@pytest.mark.parametrize("kept", [0, [0, 1]])
+def test_stated_errors_of_some_given_others(kept):
+    """By weighted draws, also of one output on a line; exact where nothing is drawn."""
+    mean = conditional_truth(X[0], {2: 0.7})[0][kept]
+
+    def rest(seed):
+        return distribution(gaussian_chain(X[:1])).with_draws(64, seed).given({2: 0.7})
+
+    error, stated = rms_of_seeds(lambda seed: rest(seed).marginal(kept), mean)
+    assert np.all(error < 1.6 * stated)
+    assert np.all(stated < 2.0 * error)
+    alone = distribution(gaussian_chain(X)).given({1: 0.1, 2: 0.7})
+    assert not alone.standard_error().any()
+
+
+def test_stated_errors_of_events_and_of_bounded_outputs():
+    chain = gaussian_chain(X)
+    line = distribution(chain).marginal(2)
+    assert 0 < line.standard_error(lambda y: y > 0)[0] < 0.02
+    bounded = distribution(TransformedBatch(chain, Columns((Above(0.0, 1.0),) * 3)))
+    assert np.all(bounded.standard_error()[:, 1:] > 0)
+    assert not bounded.standard_error()[:, 0].any()
+    np.testing.assert_allclose(
+        bounded.marginal(2).standard_error(), bounded.standard_error()[:, 2], rtol=1e-6
+    )
 
 
 def test_the_first_output_of_an_order_is_exact():

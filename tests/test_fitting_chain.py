@@ -7,9 +7,18 @@ import pytest
 import kcdo
 from kcdo.components import ChainModel, Mixture
 from kcdo.errors import InvalidInputError
-from kcdo.fitting.chain import _grid_wins, _mixing_shares, _worth_keeping, candidates, link_kernel
+from kcdo.fitting import chain as chain_fits
+from kcdo.fitting.chain import (
+    _folds,
+    _grid_wins,
+    _mixing_shares,
+    _tried_rows,
+    _worth_keeping,
+    candidates,
+    link_kernel,
+)
 from kcdo.fitting.spec import ModelSpec
-from kcdo.rows import Rows
+from kcdo.rows import Kin, Rows
 from tests.conftest import SHORT
 
 
@@ -97,6 +106,46 @@ def test_weights_of_rows_count(short_searches, rng):
     model = kcdo.ConditionalDensityOperator(joint="chain")
     with_all = model.fit(X, Y[:, :2], sample_weight=weights).predict(X[:3])
     np.testing.assert_allclose(with_all, model.fit(X[:24], Y[:24, :2]).predict(X[:3]))
+
+
+@pytest.mark.parametrize("name", ["groups", "time"])
+def test_rows_that_belong_together_stay_together(short_searches, rng, monkeypatch, name):
+    """Links and trials know groups and times: no row is judged by its kin, or by later rows."""
+    X, Y = four_outputs(rng, 30)
+    labels = np.repeat(np.arange(10), 3)
+    fitted = []
+    inner = chain_fits.automatic_fit
+
+    def noted(spec, rows):
+        fitted.append(rows.kin)
+        return inner(spec, rows)
+
+    monkeypatch.setattr("kcdo.fitting.chain.automatic_fit", noted)
+    model = kcdo.ConditionalDensityOperator(joint="chain").fit(X, Y[:, :2], **{name: labels})
+    assert all(kin is not None and kin.ordered == (name == "time") for kin in fitted)
+    assert {kin.count for kin in fitted} > {10}  # trials learn from fewer groups, or moments
+    assert np.all(np.isfinite(model.score_samples(X, Y[:, :2])))
+
+
+def test_folds_of_trials():
+    def folds(labels, ordered):
+        n = len(labels)
+        return _folds(Rows(np.zeros((n, 1)), np.zeros((n, 2)), np.ones(n), Kin(labels, ordered)), 0)
+
+    labels = np.arange(40) % 8
+    for learn, judge in folds(labels, ordered=False):
+        assert not set(labels[learn]) & set(labels[judge])
+    for learn, judge in folds(labels, ordered=True):
+        assert labels[learn].max() < labels[judge].min()
+    assert not folds(np.arange(40) % 2, ordered=False)  # what learns would be one group
+
+
+def test_trials_see_two_groups_at_least(monkeypatch):
+    monkeypatch.setattr("kcdo.fitting.chain._TRIED_ROWS", 5)
+    labels = np.zeros(200, dtype=int)
+    labels[:2] = 1
+    rows = Rows(np.zeros((200, 1)), np.zeros((200, 2)), np.ones(200), Kin(labels, False))
+    assert len(_tried_rows(rows, 0)) == 200
 
 
 def test_one_density_where_the_output_side_is_given(short_searches, rng):

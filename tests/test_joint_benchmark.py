@@ -1,11 +1,15 @@
 """The joint benchmark: its sets, and rivals whose answers are known."""
 
+import argparse
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from benchmarks.joint import table
-from benchmarks.joint_data import JointSet, banana, moons, ring, without_rounding
-from benchmarks.joint_rivals import Forest, GaussianCopula, RidgeNormal
+from benchmarks import joint, joint_rivals
+from benchmarks.joint_data import JointSet, banana, joint_set, moons, ring, without_rounding
+from benchmarks.joint_rivals import Flow, Forest, GaussianCopula, RidgeNormal, Vine
+from benchmarks.joint_table import page_text, score_table, verdict
 
 
 @pytest.mark.parametrize("make", [ring, moons, banana])
@@ -59,13 +63,123 @@ def test_a_gaussian_copula_of_normal_scores(rng):
     cov = np.array([[1.0, 0.8], [0.8, 1.0]])
     scores = rng.multivariate_normal([0, 0], cov, 4000)
     rival = GaussianCopula()
-    rival.join(norm.cdf(scores))
+    rival.join(SimpleNamespace(ranks=norm.cdf(scores)))
     exact = multivariate_normal(cov=cov).logpdf(scores) - norm.logpdf(scores).sum(axis=1)
     assert rival.log_copula(norm.cdf(scores)).mean() == pytest.approx(exact.mean(), abs=0.02)
     assert np.corrcoef(rival.draw_ranks(4000, 0).T)[0, 1] == pytest.approx(0.79, abs=0.04)
 
 
-def test_the_table_has_a_row_for_each_set():
-    record = {"set": "ring", "method": "kcdo", "split": 0, "nll": 1.0, "energy": 0.5, "truth": 0.9}
-    text = table([record, record | {"split": 1, "nll": 1.2}], "nll")
-    assert "| ring | 1.100 ± 0.1 | 0.900 ± 0 |" in text
+def two_groups(rng, n=60):
+    X = rng.uniform(size=(n, 1))
+    return X, X + 0.3 * rng.normal(size=(n, 2))
+
+
+def test_a_vine_of_held_out_ranks(rng):
+    pytest.importorskip("pyvinecopulib")
+    ranks = rng.uniform(size=(300, 1)) ** [1.0, 1.0] * 0.9 + 0.1 * rng.uniform(size=(300, 2))
+    rival = Vine()
+    rival.join(SimpleNamespace(ranks=ranks))
+    assert rival.log_copula(ranks).mean() > 0.5
+    assert rival.draw_ranks(50, 0).shape == (50, 2)
+
+
+@pytest.mark.slow
+def test_a_flow_of_two_outputs(rng):
+    pytest.importorskip("flowjax")
+    X, Y = two_groups(rng)
+    rival = Flow().fit(X, Y)
+    assert rival.logpdf_pairs(X, Y).shape == (60,)
+    assert rival.sample(X[:3], 5, 0).shape == (3, 5, 2)
+
+
+@pytest.fixture
+def runs(monkeypatch, short_searches, rng):
+    """A function that runs methods on one small set, beside what was run before."""
+    data = JointSet(*two_groups(rng))
+    monkeypatch.setattr(joint, "joint_set", lambda *_: data)
+
+    def run(methods, records, train_rows=None):
+        options = argparse.Namespace(
+            sets=["ring"], methods=methods, splits=1, data=None, train_rows=train_rows
+        )
+        joint.run_missing(options, records, records.append)
+        return records
+
+    return run
+
+
+def test_marginals_are_fitted_once_for_all_copulas(runs, monkeypatch):
+    made = []
+    inner = joint_rivals.MarginalFits.__init__
+
+    def counted(self, X, Y):
+        made.append(len(X))
+        inner(self, X, Y)
+
+    monkeypatch.setattr(joint_rivals.MarginalFits, "__init__", counted)
+    records = runs(["kcdo-marginals", "gaussian-copula"], [])
+    assert [r["method"] for r in records] == ["kcdo-marginals", "gaussian-copula"]
+    assert made == [48]
+    assert all(np.isfinite(r["nll"]) and r["outputs"] == 2 for r in records)
+
+
+def test_methods_without_their_package_are_skipped(runs, monkeypatch):
+    """The reason is recorded, the others run, and they are tried again when it is there."""
+    monkeypatch.setattr(joint, "find_spec", lambda name: None)
+    records = runs(["vine", "ridge-normal"], [])
+    assert records[0]["skipped"] == "needs the package pyvinecopulib"
+    assert "nll" in records[1]
+    assert "- Not run, vine: needs the package pyvinecopulib (ring)" in page_text(records)
+    assert [r["method"] for r in runs(["vine", "ridge-normal"], records)[2:]] == ["vine"]
+
+
+def test_methods_that_fail_do_not_stop_the_others(runs, monkeypatch):
+    def fail(self, X, Y):
+        raise ValueError("no")
+
+    monkeypatch.setattr(Forest, "fit", fail)
+    records = runs(["forest", "ridge-normal"], [])
+    assert records[0]["error"] == "ValueError: no"
+    assert "nll" in records[1]
+
+
+def test_other_numbers_of_rows_are_other_runs(runs):
+    records = runs(["ridge-normal"], [])
+    assert len(runs(["ridge-normal"], records)) == 1
+    assert [r["rows"] for r in runs(["ridge-normal"], records, train_rows=30)] == [48, 30]
+
+
+def test_synthetic_sets_have_as_many_training_rows_as_asked():
+    for name in ("ring", "moons", "banana"):
+        assert len(joint_set(name, train_rows=400).split(0)[0]) == 400
+
+
+def some_records():
+    """Ours first on one set, behind the marginals on another, whose truth is not known."""
+    common = {"rows": 5000, "outputs": 2, "energy": 0.5}
+    ring = common | {"set": "ring", "truth": 0.9}
+    slump = common | {"set": "slump", "truth": None}
+    return [
+        each | {"method": method, "split": split, "nll": level + 0.02 * split}
+        for each, ours in ((ring, 1.0), (slump, 3.0))
+        for method, level in (("kcdo", ours), ("kcdo-marginals", 2.0))
+        for split in range(2)
+    ]
+
+
+def test_the_table_has_truth_and_gap():
+    text = score_table(some_records(), "nll")
+    assert (
+        "| ring (5,000 rows, d = 2) | **1.010 ± 0.01** | 2.010 ± 0.01 | 0.900 ± 0.000 | 0.055 |"
+        in text
+    )
+    assert "| slump (5,000 rows, d = 2) | 3.010 ± 0.01 | **2.010 ± 0.01** | – | – |" in text
+    assert "truth" not in score_table(some_records(), "energy")
+
+
+def test_the_verdict_counts():
+    text = verdict(some_records())
+    assert "log score: kcdo is first or within one standard error on 1 of 2 sets (50%)" in text
+    assert "Behind independent marginals by more than one standard error: slump (5,000" in text
+    assert "Energy score: kcdo is first or within one standard error on 2 of 2 sets" in text
+    assert "Within 0.1 nats per output of the truth on 1 of 1 sets" in text

@@ -66,6 +66,40 @@ def test_several_outputs_stop_too():
     assert fit.model.dim == 2
 
 
+@pytest.mark.parametrize("d", [3, 5])
+def test_chains_of_outputs_stop_too(short_searches, d):
+    """Neither orders nor links are searched for once the time is over, and the fit says so."""
+    X, y = sine_rows()
+    Y = y[:, None] + 0.1 * np.random.default_rng(1).standard_normal((len(y), d))
+    with pytest.warns(kcdo.KcdoWarning, match="without orders, every search, importances"):
+        model = kcdo.ConditionalDensityOperator(max_seconds=1e-9).fit(X, Y)
+    assert list(model.report_.weights) == ["chain " + "-".join(map(str, range(d)))]
+    assert np.all(np.abs(model.predict([[1.0]])[0] - np.sin(1.0)) < 0.5)
+
+
+def test_a_grid_that_takes_too_long_is_not_judged(short_searches, monkeypatch):
+    X, y = sine_rows(30)
+
+    def slow(spec, rows, chain):
+        spec.progress.deadline.left_out.append("a stage")
+        return True
+
+    monkeypatch.setattr("kcdo.fitting.chain._grid_wins", slow)
+    with pytest.warns(kcdo.KcdoWarning, match="without grid"):
+        model = kcdo.ConditionalDensityOperator(max_seconds=1e6).fit(X, np.stack([y, -y], axis=1))
+    assert all(name.startswith("chain") for name in model.report_.weights)
+
+
+def test_pieces_of_work_share_the_time():
+    moments = iter([0.0, 4.0, 4.0, 8.0])
+    deadline = Deadline(10.0, clock=lambda: next(moments))
+    piece = deadline.share(0.5)
+    assert piece.seconds == 3.0
+    assert not piece.allows("a stage")
+    assert (piece.left_out, deadline.left_out) == (["a stage"], [])
+    assert Deadline().share(0.5).seconds is None
+
+
 def test_with_time_enough_nothing_is_left_out():
     deadline = Deadline(1.0, clock=lambda: 0.0)
     assert deadline.allows("a stage")

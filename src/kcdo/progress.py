@@ -44,6 +44,16 @@ class Deadline:
         self.left_out.append(stage)
         return False
 
+    def share(self, part: float) -> "Deadline":
+        """Return the limit of a piece of the work: a part of the time that is left.
+
+        It has its own list of what is left out.
+        """
+        if self.seconds is None:
+            return Deadline()
+        left = max(0.0, self.seconds - (self.clock() - self._started))
+        return Deadline(part * left, self.clock)
+
 
 @dataclass(eq=False)
 class Progress:

@@ -203,7 +203,7 @@ class ChainModelParameters:
 def link_rows(rows: Rows, order: tuple[int, ...], j: int) -> Rows:
     """Return the rows of link j: earlier outputs are appended to the inputs, one output is left."""
     earlier = list(order[:j])
-    return Rows(np.hstack([rows.X, rows.Y[:, earlier]]), rows.Y[:, [order[j]]], rows.weights)
+    return replace(rows, X=np.hstack([rows.X, rows.Y[:, earlier]]), Y=rows.Y[:, [order[j]]])
 
 
 def some_outputs(rows: Rows, seed: int) -> Array:

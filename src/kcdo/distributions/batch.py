@@ -18,12 +18,14 @@ from kcdo.distributions.lines import Line, Modes
 from kcdo.errors import InvalidInputError
 
 Rows = slice | NDArray[np.integer]
+Function = Callable[[Array], Array]  # maps points (G, d) to values (G, k)
 
 _BLOCK_ELEMENTS = 1 << 17  # numbers of one array of points
 _LOOKS = 1000  # points at which a function is asked whether it is an event
 _DRAWS = 4096  # for integrals over several outputs
 _STARTS = 1024  # draws among which the highest are near the mode of several outputs
 _NEAR_HIGHEST = 0.8  # peaks that may turn out to be the highest
+DRAW_SETS = 8  # independent sets of draws, whose means tell a standard error
 
 
 class Batch(ABC):
@@ -145,9 +147,22 @@ class Batch(ABC):
         """Return the same distributions; what is computed from draws then uses other draws."""
         return self
 
-    def draw_error(self, g: Callable[[Array], Array]) -> Array:
-        """Return the standard error of E g(Y), (Q, k), as far as it is by draws at random."""
-        return np.zeros((len(self), g(np.zeros((1, self.dim))).shape[1]))
+    def draw_error(self, g: Function | None) -> Array:
+        """Return the standard error of E g(Y), (Q, k), as far as it is by draws at random.
+
+        Without g that of the mean, some of whose outputs may be exact.
+        """
+        squares = np.sum(self.draw_deviations(g) ** 2, axis=1)
+        return np.sqrt(squares / (DRAW_SETS * (DRAW_SETS - 1)))
+
+    def draw_deviations(self, g: Function | None) -> Array:
+        """Return E g(Y) by each independent set of draws, less that by all, (Q, DRAW_SETS, k).
+
+        The same set serves all parts of a mixture, whose errors then go together: a mixture adds
+        these numbers set by set. 0 as far as nothing is by draws.
+        """
+        k = self.dim if g is None else g(np.zeros((1, self.dim))).shape[1]
+        return np.zeros((len(self), DRAW_SETS, k))
 
     def pdf(self, points: Array) -> Array:
         """Density of each distribution at shared points (G, d): (Q, G)."""
@@ -322,6 +337,17 @@ class Batch(ABC):
     def _blocks(self, width: int | None = None) -> list[slice]:
         step = max(1, _BLOCK_ELEMENTS // max(1, 3 * self.width if width is None else width))
         return [slice(start, start + step) for start in range(0, max(1, len(self)), step)]
+
+
+def set_deviations(values: Array, weights: Array) -> Array:
+    """Return means of values (Q, n, k) over each set of draws, less those over all.
+
+    The draws (Q, n) are :data:`DRAW_SETS` independent sets of equal size, one after the other. To
+    first order, for weights that are likelihoods: the sets then have unequal shares of the whole.
+    """
+    gaps = values - np.einsum("qn,qnk->qk", weights, values)[:, None]
+    parts = (weights[:, :, None] * gaps).reshape(len(values), DRAW_SETS, -1, values.shape[2])
+    return np.asarray(DRAW_SETS * parts.sum(axis=2))
 
 
 def join(batches: Sequence[Batch]) -> Batch:

@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.distributions.batch import Batch, Rows, even_uniforms
+from kcdo.distributions.batch import DRAW_SETS, Batch, Function, Rows, even_uniforms
 from kcdo.distributions.chain_parts import ByDraws, PartBatch, share_below
 from kcdo.distributions.grouped import GroupedBatch
 from kcdo.parallel import ordered_map, shared_property
 
 _NUMBERS = 1 << 20  # held at a time by a thread
-_REPLICATES = 8  # independent sets of draws, whose means tell a standard error
 _LINK_DRAWS = 512  # draws times links of one distribution, by default
 _FEWEST, _MOST = 64, 512
 
@@ -185,10 +184,9 @@ class ChainBatch(ByDraws):
 
     def fixed_uniforms(self) -> Array:
         """Return the uniforms (n, k) of the draws: independent sets of even ones."""
-        size = max(1, self.n_draws // _REPLICATES)
+        size = max(1, self.n_draws // DRAW_SETS)
         sets = [
-            even_uniforms(size, self.uniforms, _REPLICATES * self.seed + r)
-            for r in range(_REPLICATES)
+            even_uniforms(size, self.uniforms, DRAW_SETS * self.seed + r) for r in range(DRAW_SETS)
         ]
         return np.concatenate(sets)[: self.n_draws]
 
@@ -205,9 +203,12 @@ class ChainBatch(ByDraws):
         cov[:, :, first] *= stretch[:, None]
         return mean, cov
 
-    def draw_error(self, g: Callable[[Array], Array]) -> Array:
-        """Return the standard error of E g(Y), (Q, k), from the independent sets of draws."""
-        return replicate_error(self.drawn, g)
+    def draw_deviations(self, g: Function | None) -> Array:
+        """Return E g(Y) by each set of draws, less that by all; 0 for the mean that is exact."""
+        found = super().draw_deviations(g)
+        if g is None:
+            found[:, :, self.order[0]] = 0.0
+        return found
 
     def quadrature(self) -> tuple[Array, Array]:
         """Return the draws, of equal mass."""
@@ -241,7 +242,7 @@ class ChainBatch(ByDraws):
         if len(dims) > 1:
             return PartBatch(self, tuple(dims))
         inner = self.link_batch(self.order.index(dims[0]), self.drawn)
-        return GroupedBatch.of_equal(inner, self.n_draws)
+        return GroupedBatch.of_draws(inner, self.n_draws)
 
     def given(self, dims: Sequence[int], values: Array) -> Batch:
         """Return the distributions of the other outputs: exact if the given outputs come first."""
@@ -255,11 +256,3 @@ class ChainBatch(ByDraws):
         if len(others) == 1:
             return self.links[k].batch(inputs)
         return replace(self, inputs=inputs, links=self.links[k:], order=order)
-
-
-def replicate_error(draws: Array, g: Callable[[Array], Array]) -> Array:
-    """Return the standard error of the mean of g over independent sets of draws (Q, n, d)."""
-    n_rows, n, d = draws.shape
-    values = g(np.ascontiguousarray(draws).reshape(-1, d))
-    means = values.reshape(n_rows, _REPLICATES, n // _REPLICATES, -1).mean(axis=2)
-    return means.std(axis=1, ddof=1) / np.sqrt(_REPLICATES)

@@ -8,8 +8,9 @@ import numpy as np
 
 from kcdo.arrays import Array
 from kcdo.distributions.affine import AffineBatch
-from kcdo.distributions.batch import Batch, Rows
+from kcdo.distributions.batch import DRAW_SETS, Batch, Function, Rows, set_deviations
 from kcdo.distributions.grid import GridLayout
+from kcdo.distributions.grouped import GroupedBatch
 from kcdo.distributions.layouts import choose_nodes
 from kcdo.distributions.nodes import NodeBatch
 from kcdo.measures import Grid
@@ -39,6 +40,14 @@ class ByDraws(Batch):
         """Least and greatest place of positive density in each marginal."""
         ends = [self.marginal([i]).support() for i in range(self.dim)]
         return np.concatenate(ends, axis=2)
+
+    def draw_deviations(self, g: Function | None) -> Array:
+        """Return E g(Y) by each set of draws, less that by all."""
+        draws, weights = self.quadrature()
+        if g is None:
+            return set_deviations(draws, weights)
+        values = g(np.ascontiguousarray(draws).reshape(-1, self.dim))
+        return set_deviations(values.reshape(*weights.shape, -1), weights)
 
     def _with_events(
         self, found: Array, g: Callable[[Array], Array], points: Array, values: Array
@@ -135,12 +144,14 @@ class PartBatch(ByDraws):
 
     def logpdf_each(self, points: Array) -> Array:
         """Log density: that of all that is held, less that of what is given."""
-        found = np.empty(points.shape[:2])
-        for rows in self._blocks(points[0].size * self.n_draws):
-            found[rows] = self.take(rows)._log_joint(points[rows])
-        return found - self._log_given()[:, None]
+        return _log_mean(self._log_joint(points)) - self._log_given()[:, None]
 
     def _log_joint(self, points: Array) -> Array:
+        """Return log p of what is given and points (Q, G, k), by each set of draws."""
+        parts = self._blocks(points[0].size * self.n_draws)
+        return np.concatenate([self.take(rows)._log_some(points[rows]) for rows in parts])
+
+    def _log_some(self, points: Array) -> Array:
         if self.values is None:
             return self._log_held(self.kept, points)
         known = np.broadcast_to(self.values[:, None], (*points.shape[:2], len(self.fixed)))
@@ -150,19 +161,18 @@ class PartBatch(ByDraws):
         """Return log p of what is given, (Q,)."""
         if self.values is None:
             return np.zeros(len(self))
-        return self._log_held(self.fixed, self.values[:, None])[:, 0]
+        return _log_mean(self._log_held(self.fixed, self.values[:, None]))[:, 0]
 
     def _log_held(self, held: tuple[int, ...], values: Array) -> Array:
-        """Return log p(y_S | x) of outputs that are held at values (Q, G, |S|), (Q, G)."""
+        """Return log p(y_S | x) of outputs that are held at values (Q, G, |S|).
+
+        By each set of draws, (Q, G, DRAW_SETS); exact, (Q, G, 1), where no others come before.
+        """
         last = max(self.chain.order.index(output) for output in held) + 1
         alone = set(held) == set(self.chain.order[:last])
         n = 1 if alone else self.n_draws
         _, logs = self._held_draws(held, values, n, last)
-        logs = logs.reshape(*values.shape[:2], n)
-        top = logs.max(axis=2)
-        safe = np.where(np.isfinite(top), top, 0.0)
-        with np.errstate(divide="ignore"):
-            return safe + np.log(np.exp(logs - safe[:, :, None]).mean(axis=2))
+        return _log_mean(logs.reshape(*values.shape[:2], 1 if alone else DRAW_SETS, -1))
 
     def _held_draws(
         self, held: tuple[int, ...], values: Array, n: int, last: int
@@ -194,10 +204,7 @@ class PartBatch(ByDraws):
         )
         top = logs.max(axis=1, keepdims=True)
         weights = np.exp(logs - np.where(np.isfinite(top), top, 0.0))
-        total = weights.sum(axis=1, keepdims=True)
-        even = np.full_like(weights, 1.0 / weights.shape[1])
-        weights = np.where(total > 0, weights / np.where(total > 0, total, 1.0), even)
-        return draws[:, :, list(self.kept)], weights
+        return draws[:, :, list(self.kept)], _of_sum_one(weights)
 
     def sample(self, uniforms: Array) -> Array:
         """Draws of the chain; given others, weighted ones, of which some come again."""
@@ -218,16 +225,11 @@ class PartBatch(ByDraws):
         gap = draws - mean[:, None]
         return mean, np.einsum("qn,qnd,qne->qde", weights, gap, gap)
 
-    def draw_error(self, g: Callable[[Array], Array]) -> Array:
-        """Return the standard error of E g(Y), (Q, k)."""
-        if self.values is None:
-            kept = list(self.kept)
-            return self.chain.draw_error(lambda y: g(y[:, kept]))
-        draws, weights = self.weighted
-        values = g(np.ascontiguousarray(draws).reshape(-1, self.dim))
-        values = values.reshape(*weights.shape, -1)
-        gap = values - np.einsum("qn,qnk->qk", weights, values)[:, None]
-        return np.sqrt(np.einsum("qn,qnk->qk", weights**2, gap**2))
+    def draw_deviations(self, g: Function | None) -> Array:
+        """Return E g(Y) by each set of draws, less that by all; of means as the chain has them."""
+        if g is None and self.values is None:
+            return self.chain.draw_deviations(None)[:, :, list(self.kept)]
+        return super().draw_deviations(g)
 
     def quadrature(self) -> tuple[Array, Array]:
         """Return the draws and their weights."""
@@ -255,19 +257,14 @@ class PartBatch(ByDraws):
         margin = _BEYOND * np.maximum(high - low, 1e-12 * (1.0 + np.abs(low)))
         low, high = low - margin, high + margin
         places = _places(low, high, _COARSE)
-        logs = self.logpdf_each(places[:, :, None])
+        logs = _log_mean(self._log_joint(places[:, :, None]))
         likely = logs >= logs.max(axis=1, keepdims=True) + np.log(_UNLIKELY)
         first = np.argmax(likely, axis=1)
         last = likely.shape[1] - 1 - np.argmax(likely[:, ::-1], axis=1)
         cell = (high - low) / _COARSE
         low, high = low + first * cell - cell, low + (last + 1) * cell + cell
-        logs = self.logpdf_each(_places(low, high, _FINE)[:, :, None])
-        top = logs.max(axis=1, keepdims=True)
-        masses = np.exp(logs - np.where(np.isfinite(top), top, 0.0))
-        total = masses.sum(axis=1, keepdims=True)
-        masses = np.where(total > 0, masses / np.where(total > 0, total, 1.0), 1.0 / _FINE)
-        unit = NodeBatch(GridLayout(Grid(np.zeros(1), np.ones(1), (_FINE,))), masses)
-        return AffineBatch(unit, low[:, None], (high - low)[:, None])
+        logs = self._log_joint(_places(low, high, _FINE)[:, :, None])
+        return _lines_of_sets(logs.transpose(0, 2, 1), low, high)
 
     def knots(self) -> Array:
         """Of several outputs there are none."""
@@ -281,6 +278,40 @@ class PartBatch(ByDraws):
 def _places(low: Array, high: Array, n: int) -> Array:
     """Return the middles of n cells between ends of their own, (Q, n)."""
     return low[:, None] + (high - low)[:, None] * (np.arange(n) + 0.5) / n
+
+
+def _lines_of_sets(logs: Array, low: Array, high: Array) -> Batch:
+    """Return densities between two ends, given up to a factor by each set of draws, (Q, S, n).
+
+    One line for each set, weighted by its total, so that sets tell the standard error.
+    """
+    n_rows, n_sets, n = logs.shape
+    top = logs.max(axis=(1, 2), keepdims=True)
+    masses = np.exp(logs - np.where(np.isfinite(top), top, 0.0))
+    shares = _of_sum_one(masses.sum(axis=2))
+    unit = NodeBatch(
+        GridLayout(Grid(np.zeros(1), np.ones(1), (n,))), _of_sum_one(masses.reshape(-1, n))
+    )
+    shift, scale = (np.repeat(each, n_sets)[:, None] for each in (low, high - low))
+    lines = AffineBatch(unit, shift, scale)
+    if n_sets == 1:
+        return lines
+    starts = np.arange(0, n_rows * n_sets + 1, n_sets)
+    return GroupedBatch(lines, starts, shares.ravel(), drawn=True)
+
+
+def _of_sum_one(masses: Array) -> Array:
+    """Return masses (Q, n) divided by their sum; equal ones where it is 0."""
+    total = masses.sum(axis=1, keepdims=True)
+    return np.where(total > 0, masses / np.where(total > 0, total, 1.0), 1.0 / masses.shape[1])
+
+
+def _log_mean(logs: Array) -> Array:
+    """Return the log of the mean of exponentials over the last axis."""
+    top = logs.max(axis=-1)
+    safe = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(safe + np.log(np.exp(logs - safe[..., None]).mean(axis=-1)))
 
 
 def share_below(draws: Array, points: Array, weights: Array | None = None) -> Array:

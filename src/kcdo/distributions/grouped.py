@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.distributions.batch import Batch, Rows, join
+from kcdo.distributions.batch import Batch, Function, Rows, join, set_deviations
 from kcdo.distributions.integration import NO_CUTS
 from kcdo.distributions.roots import monotone_roots
 
@@ -30,17 +30,21 @@ class GroupedBatch(Batch):
         Where the groups begin; none is empty.
     weights : (S,)
         Not negative, of sum 1 in each group.
+    drawn : bool
+        Whether the members of each group are draws: independent sets of equal size, one after the
+        other.
     """
 
     inner: Batch
     starts: NDArray[np.integer]
     weights: Array
+    drawn: bool = False
 
     @classmethod
-    def of_equal(cls, inner: Batch, size: int) -> "GroupedBatch":
-        """Mix every ``size`` distributions that follow one another, equally."""
+    def of_draws(cls, inner: Batch, size: int) -> "GroupedBatch":
+        """Mix every ``size`` distributions that follow one another, equally: draws."""
         starts = np.arange(0, len(inner) + 1, size)
-        return cls(inner, starts, np.full(len(inner), 1.0 / size))
+        return cls(inner, starts, np.full(len(inner), 1.0 / size), drawn=True)
 
     @property
     def dim(self) -> int:
@@ -76,7 +80,7 @@ class GroupedBatch(Batch):
         starts = np.concatenate([[0], np.cumsum(sizes)])
         within = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
         members = np.repeat(self.starts[chosen], sizes) + within
-        return GroupedBatch(self.inner.take(members), starts, self.weights[members])
+        return GroupedBatch(self.inner.take(members), starts, self.weights[members], self.drawn)
 
     def joined(self, others: Sequence["GroupedBatch"]) -> "GroupedBatch":
         """Return these distributions followed by others."""
@@ -86,6 +90,7 @@ class GroupedBatch(Batch):
             join([each.inner for each in every]),
             np.concatenate([[0], np.cumsum(sizes)]),
             np.concatenate([each.weights for each in every]),
+            self.drawn,
         )
 
     def marginal(self, dims: Sequence[int]) -> "GroupedBatch":
@@ -113,12 +118,18 @@ class GroupedBatch(Batch):
         """Return the same distributions; what is computed from draws then uses other draws."""
         return replace(self, inner=self.inner.with_draws(n_draws, seed))
 
-    def draw_error(self, g: Callable[[Array], Array]) -> Array:
-        """Return the standard error of expectations, at most: members share their uniforms.
+    def draw_deviations(self, g: Function | None) -> Array:
+        """Return expectations by each set of draws, less those by all.
 
-        So their errors go together, and do not average out.
+        Members that are no draws share their uniforms: their errors do not average out.
         """
-        return self._sums(self.weights[:, None] * self.inner.draw_error(g))
+        if not self.drawn:
+            inner = self.inner.draw_deviations(g)
+            flat = self._sums(self.weights[:, None] * inner.reshape(len(inner), -1))
+            return flat.reshape(len(self), *inner.shape[1:])
+        values = self.inner.moments()[0] if g is None else self.inner.expect(g)
+        weights = self.weights.reshape(len(self), -1)
+        return set_deviations(values.reshape(*weights.shape, -1), weights)
 
     def pdf(self, points: Array) -> Array:
         """Density at shared points."""

@@ -99,13 +99,12 @@ class JointQuestions(LazyBatches):
 
         def values(points: Array) -> Array:
             nonlocal scalar
-            if g is None:
-                return points
+            assert g is not None
             found = np.asarray(g(points[:, 0] if self._flat else points), dtype=float)
             scalar = found.ndim == 1
             return found.reshape(len(points), -1)
 
-        errors = self._map(lambda batch: batch.draw_error(values))
+        errors = self._map(lambda batch: batch.draw_error(None if g is None else values))
         return errors[:, 0] if scalar or (g is None and self._flat) else errors
 
     def _given_values(self, values: Mapping[int | str, ArrayLike]) -> tuple[list[int], Array]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.distributions.batch import Batch, Rows, join, log
+from kcdo.distributions.batch import Batch, Function, Rows, join, log
 from kcdo.distributions.integration import NO_CUTS
 from kcdo.distributions.roots import monotone_roots
 from kcdo.errors import InvalidInputError
@@ -95,10 +95,10 @@ class MixtureBatch(Batch):
         """Return the same distributions; what is computed from draws then uses other draws."""
         return MixtureBatch([part.with_draws(n_draws, seed) for part in self.parts], self.weights)
 
-    def draw_error(self, g: Callable[[Array], Array]) -> Array:
-        """Return the standard error of expectations."""
-        errors = np.stack([part.draw_error(g) for part in self.parts], axis=1)  # (Q, parts, k)
-        return np.sqrt(np.sum((self.weights[:, :, None] * errors) ** 2, axis=1))
+    def draw_deviations(self, g: Function | None) -> Array:
+        """Return expectations by each set of draws, less those by all."""
+        each = np.stack([part.draw_deviations(g) for part in self.parts], axis=1)
+        return np.einsum("qp,qpsk->qsk", self.weights, each)
 
     def pdf(self, points: Array) -> Array:
         """Density at shared points."""

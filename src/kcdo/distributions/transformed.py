@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kcdo.arrays import Array
-from kcdo.distributions.batch import Batch, Rows, join
+from kcdo.distributions.batch import Batch, Function, Rows, join
 from kcdo.distributions.climbing import climb
 from kcdo.distributions.integration import NO_CUTS, between, split_for, with_edges
 from kcdo.distributions.lines import Line
@@ -84,9 +84,16 @@ class TransformedBatch(Batch):
         """Return the same distributions; what is computed from draws then uses other draws."""
         return replace(self, inner=self.inner.with_draws(n_draws, seed))
 
-    def draw_error(self, g: Callable[[Array], Array]) -> Array:
-        """Return the standard error of expectations."""
-        return self.inner.draw_error(lambda t: g(self.transform.inverse(t)))
+    def draw_deviations(self, g: Function | None) -> Array:
+        """Return expectations by each set of draws, less those by all."""
+        back = self.transform.inverse
+        if g is not None:
+            return self.inner.draw_deviations(lambda t: g(back(t)))
+        if self.dim == 1:
+            return self.inner.draw_deviations(back)
+        # means are those of the marginals
+        lines = [self.marginal([i]).draw_deviations(None) for i in range(self.dim)]
+        return np.concatenate(lines, axis=2)
 
     def pdf_each(self, points: Array) -> Array:
         """Density of each distribution at its own points; 0 beyond the bounds."""

@@ -25,18 +25,20 @@ from kcdo.components import (
 from kcdo.fitting.automatic import AutomaticFit, automatic_fit
 from kcdo.fitting.spec import ModelSpec
 from kcdo.kernels import Automatic, Kernel, OnColumns, Product
-from kcdo.parallel import ordered_map
-from kcdo.progress import SILENT
-from kcdo.rows import Rows, fold_numbers
+from kcdo.parallel import ordered_map, thread_count
+from kcdo.progress import Deadline, Progress
+from kcdo.rows import Rows
 from kcdo.systems import Exact, Solver
 
 ChooseSolver = Callable[[NDArray, Array], Solver]  # for inputs and weights
+Fold = tuple[NDArray[np.integer], NDArray[np.integer]]  # rows that learn, rows that judge
 
 _MOST_ON_GRID = 3  # outputs of which a grid is tried
 _MOST_ORDERS = 3
 _MANY_OUTPUTS = 8  # beyond which fewer orders are tried
 _TRIED_ROWS = 300
 _FOLDS = 3
+_TRIAL_TIME = 0.25  # of the time that the user allows
 _CERTAINTY = 2.0  # standard errors by which a grid that is behind is given up
 _STEPS = 200  # of the search for the weights of orders
 _MOST_LOG = 1e3  # one row that is impossible, or certain, must not outweigh all others
@@ -80,16 +82,21 @@ def fit_orders(
     spec: ModelSpec, rows: Rows, choose_solver: ChooseSolver, trial: "_Trial"
 ) -> AutomaticFit:
     """Fit the chains of the orders that a trial kept, all links side by side."""
-    silent = replace(spec, progress=SILENT)  # links side by side cannot tell of their stages
     tasks = [(order, j) for order in trial.orders for j in range(len(order))]
+    deadline, threads = spec.progress.deadline, thread_count(spec.n_jobs)
 
-    def fit_link(task: tuple[tuple[int, ...], int]) -> tuple[AutomaticFit, Solver]:
-        own = link_rows(rows, *task)
+    def fit_link(place: int) -> tuple[AutomaticFit, Solver]:
+        order, j = tasks[place]
+        own = link_rows(rows, order, j)
         solver = choose_solver(own.X, own.weights)
-        return automatic_fit(link_spec(silent, rows.X.shape[1], task[1], solver), own), solver
+        share = deadline.share(min(1.0, threads / (len(tasks) - place)))
+        part = link_spec(in_silence(spec, share), rows.X.shape[1], j, solver)
+        fit = automatic_fit(part, own)
+        deadline.left_out.extend(share.left_out)
+        return fit, solver
 
     found = []
-    for done, each in enumerate(ordered_map(fit_link, tasks, spec.n_jobs), 1):
+    for done, each in enumerate(ordered_map(fit_link, range(len(tasks)), spec.n_jobs), 1):
         found.append(each)
         spec.progress.update(done, len(tasks))
     chains, parameters = [], []
@@ -100,6 +107,11 @@ def fit_orders(
         parameters.append(ChainParameters(order, chosen, solvers))
     model = ChainModel(tuple(chains), trial.weights, some_outputs(rows, spec.seed))
     return AutomaticFit(model, ChainModelParameters(tuple(parameters), trial.weights), trial.loss)
+
+
+def in_silence(spec: ModelSpec, deadline: Deadline) -> ModelSpec:
+    """Return the spec of a piece of work beside others: it cannot tell of its stages."""
+    return replace(spec, progress=Progress(deadline=deadline))
 
 
 def link_spec(spec: ModelSpec, p: int, j: int, solver: Solver) -> ModelSpec:
@@ -143,20 +155,49 @@ class _Trial:
 
     @classmethod
     def of(cls, spec: ModelSpec, rows: Rows, *, with_grid: bool) -> "_Trial":
-        """Judge some orders, and the grid, by held-out rows of a small sample."""
-        sample = rows.sample(_TRIED_ROWS, spec.seed + 5)
+        """Judge some orders, and the grid, by held-out rows of a small sample.
+
+        What is not judged in its share of the time is left out: fits that were stopped tell little.
+        """
+        sample, orders = _tried_rows(rows, spec.seed), list(candidates(rows.Y.shape[1], spec.seed))
+        as_given = cls(tuple(orders[:1]), np.ones(1))
+        if not _folds(sample, spec.seed):
+            return as_given
+        deadline, share = spec.progress.deadline, spec.progress.deadline.share(_TRIAL_TIME)
         settings = replace(spec.settings, effort=short(spec.settings.effort), solver=Exact())
-        light = replace(spec, settings=settings, progress=SILENT)
-        orders = list(candidates(rows.Y.shape[1], spec.seed))
-        logs = list(
-            ordered_map(lambda order: _held_out_logs(light, sample, order), orders, spec.n_jobs)
-        )
-        weights = sample.weights / sample.weights.sum()
-        kept = _worth_keeping(logs, weights)
-        shares = _mixing_shares(np.stack([logs[k] for k in kept], axis=1), weights)
-        chain = _mixed([logs[k] for k in kept], shares)
+        light = in_silence(replace(spec, settings=settings), share)
+        logs = _held_out_logs(light, sample, orders)
+        if share.left_out:
+            deadline.left_out.append("orders")
+            return as_given
+        judged = np.flatnonzero(np.isfinite(logs[0]))
+        weights = sample.weights[judged] / sample.weights[judged].sum()
+        known = [log[judged] for log in logs]
+        kept = _worth_keeping(known, weights)
+        shares = _mixing_shares(np.stack([known[k] for k in kept], axis=1), weights)
+        chain = np.zeros(len(sample))
+        chain[judged] = _mixed([known[k] for k in kept], shares)
         grid_wins = with_grid and _grid_wins(light, sample, chain)
-        return cls(tuple(orders[k] for k in kept), shares, -float(weights @ chain), grid_wins)
+        if share.left_out:
+            deadline.left_out.append("grid")
+            grid_wins = False
+        found = tuple(orders[k] for k in kept)
+        return cls(found, shares, -float(weights @ chain[judged]), grid_wins)
+
+
+def _tried_rows(rows: Rows, seed: int) -> Rows:
+    """Return some of the rows, if there are many; all, if nearly all are of one group."""
+    sample = rows.sample(_TRIED_ROWS, seed + 5)
+    return sample if sample.kin is None or sample.kin.count > 1 else rows
+
+
+def _folds(rows: Rows, seed: int) -> list[Fold]:
+    """Return rows that learn and rows that judge, where those that learn have folds of their own.
+
+    Rows that belong together are in one fold, and later ones are judged by earlier ones.
+    """
+    folds = rows.folds(_FOLDS, seed + 6)
+    return folds if rows.kin is None else [f for f in folds if rows.kin.take(f[0]).count > 1]
 
 
 def candidates(d: int, seed: int) -> Iterator[tuple[int, ...]]:
@@ -194,12 +235,17 @@ def short(effort: Effort) -> Effort:
     )
 
 
-def _held_out_logs(spec: ModelSpec, rows: Rows, order: tuple[int, ...]) -> Array:
-    """Return log p(y | x) of rows held out, (n,), by the chain of an order."""
-    logs = np.empty(len(rows))
-    for places, found in _held_out_folds(spec, rows, order):
-        logs[places] = found
-    return logs
+def _held_out_logs(spec: ModelSpec, rows: Rows, orders: list[tuple[int, ...]]) -> list[Array]:
+    """Return log p(y | x) of rows held out, (n,), by the chain of each order; NaN if never held."""
+
+    def of_order(order: tuple[int, ...]) -> Array:
+        logs = np.full(len(rows), np.nan)
+        if spec.progress.deadline.allows("orders"):
+            for places, found in _held_out_folds(spec, rows, order):
+                logs[places] = found
+        return logs
+
+    return list(ordered_map(of_order, orders, spec.n_jobs))
 
 
 def _grid_wins(spec: ModelSpec, rows: Rows, chain: Array) -> bool:
@@ -226,11 +272,9 @@ def _held_out_folds(
 
     Parameters are chosen without the first fold, and kept for the others.
     """
-    fold_of = fold_numbers(len(rows), _FOLDS, spec.seed + 6)
     parameters: ChainModelParameters | ModelParameters | UnivariateParameters | None = None
-    for fold in range(_FOLDS):
-        places = np.flatnonzero(fold_of == fold)
-        train, test = rows.take(np.flatnonzero(fold_of != fold)), rows.take(places)
+    for learnt, places in _folds(rows, spec.seed):
+        train, test = rows.take(learnt), rows.take(places)
         if parameters is None:
             fit = _fit_one(spec, train, order)
             model, parameters = fit.model, fit.parameters
