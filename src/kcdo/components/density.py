@@ -149,13 +149,13 @@ class DensityOperator:
                 AccuracyWarning,
                 stacklevel=2,
             )
-        return self._batch(*self.values.at(self.system, section.values))
+        return self.batch_of(*self.values.at(self.system, section.values))
 
     def held_out(self, rows: NDArray[np.integer]) -> NodeBatch:
         """Return the distributions of some training rows, each predicted without itself."""
         assert self.training is not None, "the training rows are gone"
         weights = self.training.system.held_out_weights(rows)
-        return self._batch(*node_values(self.output, weights, self.training.Y))
+        return self.batch_of(*node_values(self.output, weights, self.training.Y))
 
     def marginal_batch(self) -> NodeBatch:
         """Return the distribution of Y whatever the input, that of one query.
@@ -169,7 +169,8 @@ class DensityOperator:
         density, mass = positive_parts(values, weights, "clip" if self.signed else self.positivity)
         return NodeBatch(self.layout, density * weights / mass[:, None])
 
-    def _batch(self, values: Array, sums: Array) -> NodeBatch:
+    def batch_of(self, values: Array, sums: Array) -> NodeBatch:
+        """Return the distributions of node values (Q, M), overwritten, and Σ weights (Q,)."""
         masses = node_masses(values, sums, self.output.measure, self.marginal, self.positivity)
         return NodeBatch(self.layout, masses)
 

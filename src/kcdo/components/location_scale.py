@@ -22,7 +22,7 @@ from kcdo.kernels import Kernel, lower_gram, weighted_median
 from kcdo.linalg import CholeskyFactor
 from kcdo.parallel import ordered_map
 from kcdo.rows import Rows, sampled
-from kcdo.systems import Centres, ExactRows, Groups, Queries, System, one_minus_leverage
+from kcdo.systems import Centres, ExactRows, Groups, Queries, RegressionSystem, one_minus_leverage
 
 NAMES = ("location_scale", "residual_tail", "normal")
 LARGEST_RESIDUAL = 7.0
@@ -270,7 +270,7 @@ def _about(residuals: Batch, location: Array, scale: Array) -> dict[str, Batch]:
 
 def fit_map(
     parameters: LocationParameters,
-    system: System,
+    system: RegressionSystem,
     rows: Rows,
     floor: Array,
     settings: Settings,

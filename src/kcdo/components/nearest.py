@@ -20,7 +20,7 @@ from kcdo.errors import InvalidInputError
 from kcdo.kernels import Kernel, after_warps, metric_coordinates, without_warps
 from kcdo.reconstruction import Reconstruction
 from kcdo.rows import Rows
-from kcdo.systems import NEIGHBOURS, KeptRows, NearestRows, NearestSystem, Queries
+from kcdo.systems import NEIGHBOURS, KeptRows, NearestRows, Queries
 
 NAMES = ("nearest",)
 
@@ -33,7 +33,7 @@ class NearestDensity(DensityComponent):
     linear = False  # only points have neighbours
 
     def __post_init__(self) -> None:
-        need(isinstance(self.operator.system, NearestSystem), "near rows")
+        need(self.operator.system.near_rows_alone, "near rows")
 
 
 @dataclass(frozen=True, eq=False)

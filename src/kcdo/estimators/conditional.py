@@ -36,7 +36,7 @@ from kcdo.parallel import blas_limit, thread_count
 from kcdo.progress import Deadline, Progress
 from kcdo.regularisation import Scheme
 from kcdo.rows import Kin, Rows
-from kcdo.systems import Exact, Groups, Nystrom, Solver, choose_solver, effective_size, may_repeat
+from kcdo.systems import Exact, Groups, Solver, choose_solver, effective_size, may_repeat
 from kcdo.transforms import Support
 
 EFFORT = Effort()  # of every fit
@@ -273,7 +273,7 @@ class ConditionalDensityOperator(StreamedDensity):
         solver = self._choose_solver(rows.X, rows.weights)
         if self.selection == "auto":
             self._fit_automatic(rows.in_order(), solver, started)
-        elif isinstance(solver, Nystrom):
+        elif not solver.every_input:
             self._fit_sums(rows, solver, started)
         else:
             rows = rows.in_order()

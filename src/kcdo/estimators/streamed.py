@@ -30,7 +30,7 @@ from kcdo.fitting import (
 )
 from kcdo.progress import Progress
 from kcdo.rows import Rows
-from kcdo.systems import Exact, Iterative, Nystrom, NystromSums, Solver
+from kcdo.systems import Exact, Nystrom, NystromSums, Solver
 
 
 class StreamedDensity(FittedDensity):
@@ -170,12 +170,13 @@ class StreamedDensity(FittedDensity):
                 'selection="paper" has no streamed form: it needs as many nodes as rows. Use '
                 'selection="heuristic".'
             )
-        if isinstance(self.solver, Exact | Iterative):
+        solver: Solver = Nystrom() if self.solver == "auto" else self.solver
+        if solver.every_input:
             raise InvalidInputError(
-                f"{type(self.solver).__name__}() needs all rows at once, its sums do not merge: "
+                f"{type(solver).__name__}() needs all rows at once, its sums do not merge: "
                 "use solver=kcdo.Nystrom() for partial_fit, merge and chunks."
             )
-        return self.solver if isinstance(self.solver, Nystrom) else Nystrom()
+        return solver
 
     def _need_sums(self) -> None:
         if not hasattr(self, "_plan"):

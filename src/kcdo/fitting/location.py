@@ -22,7 +22,7 @@ from kcdo.fitting.objectives import normal_loss
 from kcdo.fitting.problem import ChosenComponent, Problem, SoFar
 from kcdo.fitting.search import BestSoFar, search_alpha, search_nugget
 from kcdo.kernels import FreeScales, Kernel, with_median_scales
-from kcdo.systems import ExactRows, Groups, System
+from kcdo.systems import ExactRows, Groups, RegressionSystem, System
 
 _WIDE_NOISE = 0.5  # least noise ratio of the log squared residuals: they are noisy
 
@@ -56,7 +56,7 @@ def choose_location_scale(problem: Problem, means: list[Metric]) -> ChosenCompon
 
 
 def scale_of_residuals(
-    problem: Problem, parameters: LocationParameters, best: Metric, system: System
+    problem: Problem, parameters: LocationParameters, best: Metric, system: RegressionSystem
 ) -> LocationScaleParameters:
     """Choose varying noise and the density of residuals for a location that is known.
 
@@ -123,7 +123,7 @@ def _location_parameters(problem: Problem, best: Metric) -> tuple[LocationParame
 
 
 def _with_varying_noise(
-    problem: Problem, parameters: LocationParameters, best: Metric, system: System
+    problem: Problem, parameters: LocationParameters, best: Metric, system: RegressionSystem
 ) -> LocationParameters:
     """Learn how the log squared residuals vary with x; at inputs that come back, from all rows."""
     rows, spec = problem.rows, problem.spec

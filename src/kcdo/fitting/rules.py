@@ -21,7 +21,7 @@ from kcdo.linalg import PrintedForm
 from kcdo.measures import UniformBox
 from kcdo.reconstruction import Reconstruction
 from kcdo.regularisation import PrintedScheme
-from kcdo.systems import Exact, ExactRows, ExactSystem, Groups, Nystrom
+from kcdo.systems import Exact, ExactRows, ExactSystem, Groups
 
 
 class Sides(NamedTuple):
@@ -112,5 +112,5 @@ def _system(spec: ModelSpec, groups: Groups, default: Ridge, n_nodes: int) -> Ex
     kernel_x = with_median_scales(spec.kernel_x, groups.points, groups.totals, seed=spec.seed)
     alpha = ridge_value(spec.alpha, default, groups.n_effective, n_nodes)
     solver = spec.settings.solver
-    assert not isinstance(solver, Nystrom), "rules factor all rows; streams have their own plan"
+    assert solver.every_input, "rules factor all rows; streams have their own plan"
     return ExactRows(kernel_x, groups, solver, spec.n_jobs, spec.progress).factor(alpha)

@@ -30,7 +30,6 @@ from kcdo.components import (
     fit_map,
     student_tail,
 )
-from kcdo.components.density import node_masses
 from kcdo.distributions import AffineBatch, Batch, MixtureBatch, NodeBatch, StudentTail
 from kcdo.fitting.binning import OutputBins
 from kcdo.fitting.learning import Learnt, PilotChoice, chosen_centres, normal_loss
@@ -46,17 +45,19 @@ from kcdo.kernels import Kernel, cross_gram
 from kcdo.measures import Grid
 from kcdo.rows import Rows
 from kcdo.systems import (
+    Centres,
     KeptRows,
     Nystrom,
     NystromSums,
     NystromSystem,
     WhitenedSums,
+    squared_norms,
     whitened_basis,
 )
 
 _WEIGHT_DIGITS = 5
 _EVEN_NOISES = (0.03, 1.0)
-_LEAST_KEPT = 1e-9
+_LEAST_REMAINING = 1e-9  # of 1 - leverage
 _BITS = 20  # of numbers that searches see: other chunks, other last bits, and the same choice
 
 
@@ -111,7 +112,7 @@ class SampleSystem:
     rows: Rows
     bits: int = 53  # of predictions
 
-    def without_factor(self) -> object:
+    def without_factor(self) -> Centres:
         """Return the centres alone."""
         return self.system.without_factor()
 
@@ -178,7 +179,7 @@ class Located:
         at = SampleSystem(self.system, self.condensed, problem.rows)
         rounded = replace(at, bits=_BITS)
         parameters = replace(self.parameters, noise=self.even)
-        chosen = scale_of_residuals(problem, parameters, metric, rounded)  # type: ignore[arg-type]
+        chosen = scale_of_residuals(problem, parameters, metric, rounded)
         location = replace(chosen.location, noise=self.parameters.noise)
         every, settings = replace(at, rows=self.rows), _light(choice.spec.settings)
         found, residuals, even = _best_scale(location, every, chosen.floor, settings)
@@ -207,10 +208,10 @@ class ResidualMap:
         location, scale = self.map(X)
         if self.half is None:  # leverages are at most m, all together: no row counts
             return (Y - location) / scale
-        halves = self.map.location.centres.section(X) @ self.half
-        leverage = np.einsum("ij,ij->i", halves, halves) * (1.0 if self.counts else weights)
-        kept = np.maximum(1.0 - leverage, _LEAST_KEPT)
-        return (Y - location) / (kept[:, None] * scale)
+        norms = squared_norms(self.map.location.centres.section(X), self.half)
+        leverage = norms * (1.0 if self.counts else weights)
+        one_minus_leverage = np.maximum(1.0 - leverage, _LEAST_REMAINING)
+        return (Y - location) / (one_minus_leverage[:, None] * scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,10 +354,7 @@ def _held_out(
     targets = plan.embedded_targets(sums)
     values = output.reconstruct(system.held_out_at(rows.X, rows.weights, embedded, targets))
     strength = system.held_out_at(rows.X, rows.weights, ones, sums.ones[:, None])[:, 0]
-    masses = node_masses(
-        values, strength, output.measure, operator.marginal, plan.spec.settings.positivity
-    )
-    return NodeBatch(operator.layout, masses)
+    return operator.batch_of(values, strength)
 
 
 def _best_scale(
@@ -370,7 +368,7 @@ def _best_scale(
     rows, best = at.rows, BestSoFar[tuple[LocationScaleMap, Residuals, float]]()
     more = [noise for noise in _EVEN_NOISES if noise > parameters.noise]
     for noise in (parameters.noise, *more):
-        found, residuals = fit_map(replace(parameters, noise=noise), at, rows, floor, settings)  # type: ignore[arg-type]
+        found, residuals = fit_map(replace(parameters, noise=noise), at, rows, floor, settings)
         scores = student_tail(residuals.location, residuals.scale).logpdf_pairs(rows.Y)
         loss = -float(np.average(scores, weights=rows.weights))
         best.offer(loss, (found, residuals, noise))

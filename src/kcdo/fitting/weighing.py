@@ -64,7 +64,8 @@ def _cross_validated(problem: Problem, chosen: Sequence[ChosenComponent]) -> Bat
     )
 
     def held_out(fold: tuple[NDArray[np.integer], NDArray[np.integer]]) -> Batches:
-        train, found = rows.take(fold[0]), {}
+        train = rows.take(fold[0])
+        found: Batches = {}
         for each in chosen:
             found |= each.light_parameters.fit(train, settings).predict(rows.X[fold[1]])
         return found

@@ -1,6 +1,15 @@
 """The input side: ridge regression on inputs, whatever the targets are (see base.py)."""
 
-from kcdo.systems.base import Centres, Condensed, Embed, Factorable, Queries, SolverFacts, System
+from kcdo.systems.base import (
+    Centres,
+    Condensed,
+    Embed,
+    Factorable,
+    Queries,
+    RegressionSystem,
+    SolverFacts,
+    System,
+)
 from kcdo.systems.choice import choose_solver, may_repeat, unfactored
 from kcdo.systems.exact import BlockProduct, ExactRows, ExactSystem
 from kcdo.systems.finding import Finder
@@ -8,7 +17,7 @@ from kcdo.systems.groups import Groups, effective_size
 from kcdo.systems.kept import KeptRows
 from kcdo.systems.leave_one_out import left_out_share, one_minus_leverage, residuals
 from kcdo.systems.nearest import NEIGHBOURS, NearestRows, NearestSystem, rows_used
-from kcdo.systems.nystrom import NystromSystem, WhitenedSums, whitened_basis
+from kcdo.systems.nystrom import NystromSystem, WhitenedSums, squared_norms, whitened_basis
 from kcdo.systems.options import Exact, Iterative, Nystrom, Solver
 from kcdo.systems.sums import NystromSums
 
@@ -32,6 +41,7 @@ __all__ = [
     "NystromSums",
     "NystromSystem",
     "Queries",
+    "RegressionSystem",
     "Solver",
     "SolverFacts",
     "System",
@@ -43,6 +53,7 @@ __all__ = [
     "one_minus_leverage",
     "residuals",
     "rows_used",
+    "squared_norms",
     "unfactored",
     "whitened_basis",
 ]

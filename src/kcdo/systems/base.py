@@ -12,7 +12,7 @@ conditional embedding on the nodes of a reference measure. Two kinds of objects,
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,7 @@ class Centres:
     kernel: Kernel
     centres: NDArray
     n_jobs: int | None
+    near_rows_alone: ClassVar[bool] = False  # whether a query sees only the rows next to it
 
     def __post_init__(self) -> None:
         need(self.centres.size, "no centres")
@@ -180,6 +181,22 @@ class System(Centres, ABC):
     def weights(self, queries: Queries) -> Weights:
         """Return the embedding weights w(x') of all rows, (Q, N)."""
         return self.weights_of(self.section(queries))
+
+
+class RegressionSystem(Protocol):
+    """What a regression asks of a system: one of all rows, or one that a sample of them sees."""
+
+    def without_factor(self) -> Centres:
+        """Return what predictions by coefficients need."""
+
+    def coefficients(self, B: Array) -> Array:
+        """Return the coefficients (n, k) for targets B (N, k)."""
+
+    def held_out(self, B: Array) -> Array:
+        """Return the leave-one-out predictions of targets B (N, k)."""
+
+    def one_minus_leverage(self) -> Array:
+        """Return 1 - leverage of each row."""
 
 
 class Factorable(Protocol):

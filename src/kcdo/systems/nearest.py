@@ -124,6 +124,7 @@ class NearestSystem(System):
     """The ridge systems of the rows next to each query, solved when a query comes."""
 
     rows: NearestRows
+    near_rows_alone = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -256,8 +256,7 @@ class NystromSystem(System):
 
     def _squared_norms(self, section: Array) -> Array:
         """Return kᵀ A⁻¹ k for sections k, (b, m) -> (b,), by one product with a half of A⁻¹."""
-        halves = section @ self.half_inverse
-        return np.einsum("ij,ij->i", halves, halves)
+        return squared_norms(section, self.half_inverse)
 
     @cached_property
     def half_inverse(self) -> Array:
@@ -266,6 +265,12 @@ class NystromSystem(System):
 
     def _section_of(self, rows: RowNumbers | slice) -> Array:
         return cross_gram(self.kernel, self._rows.X[rows], self.centres, n_jobs=self.n_jobs)
+
+
+def squared_norms(section: Array, half_inverse: Array) -> Array:
+    """Return |kᵀW|² for sections k, (b, m) -> (b,): times its weight the leverage of a row."""
+    halves = section @ half_inverse
+    return np.einsum("ij,ij->i", halves, halves)
 
 
 def whitened_basis(kernel: Kernel, centres: NDArray, n_jobs: int | None = None) -> Array:

@@ -29,7 +29,7 @@ class Exact:
 
     dtype: Literal["float64", "float32"] = "float64"
     name: ClassVar[str] = "exact solver"
-    every_input: ClassVar[bool] = True  # whether the system knows every input, not centres alone
+    every_input: ClassVar[Literal[True]] = True  # the system knows them all, not centres alone
 
     def __post_init__(self) -> None:
         if self.dtype not in ("float64", "float32"):
@@ -65,7 +65,7 @@ class Iterative:
     tolerance: float = 1e-8
     max_iterations: int = 500
     name: ClassVar[str] = "conjugate gradients"
-    every_input: ClassVar[bool] = True
+    every_input: ClassVar[Literal[True]] = True
 
     def __post_init__(self) -> None:
         if self.rank < 1 or self.max_iterations < 1 or not 0 < self.tolerance < 1:
@@ -97,7 +97,7 @@ class Nystrom:
     chunk_rows: int = 8192
     tolerance: float = 0.0
     name: ClassVar[str] = "Nyström"
-    every_input: ClassVar[bool] = False
+    every_input: ClassVar[Literal[False]] = False
 
     def __post_init__(self) -> None:
         if self.centers is not None and np.ndim(self.centers) == 2:
