@@ -7,14 +7,13 @@ and printed as code to paste.
 """
 
 import argparse
-import importlib
 import multiprocessing
 import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -43,9 +42,8 @@ BRIEF = replace(
     metric_steps=(1, 1),
     rough_rows=30,
     importance_rows=2,
+    reference_points=128,
 )
-_REFERENCES = importlib.import_module("kcdo.fitting.output_side")  # not the function of this name
-_POINTS = 128  # that stand for Lebesgue measure of more than three outputs
 REFUSED = (kcdo.InvalidInputError, kcdo.InvalidTypeError, kcdo.NotEnoughMemoryError)
 
 
@@ -107,9 +105,7 @@ class Tally:
 @contextmanager
 def brief_searches() -> Iterator[None]:
     """Let every fit do little work."""
-    with ExitStack() as stack:
-        stack.enter_context(patch.object(conditional, "EFFORT", BRIEF))
-        stack.enter_context(patch.object(_REFERENCES, "_REFERENCE_POINTS", _POINTS))
+    with patch.object(conditional, "EFFORT", BRIEF):
         yield
 
 
