@@ -117,7 +117,7 @@ class StreamPlan:
                 "first call of partial_fit chose: what the model says there does not follow the "
                 "rows. Begin with rows from everywhere.",
                 SupportWarning,
-                stacklevel=3,
+                stacklevel=4,  # partial_fit hands rows on to add_rows, and that to this plan
             )
 
     def empty_sums(self) -> NystromSums:
