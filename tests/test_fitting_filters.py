@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from kcdo.distributions import positive_density
 from kcdo.errors import InvalidInputError
 from kcdo.fitting.filters import OutputFamily, node_shares, scale_per_length
+from kcdo.fitting.left_out import exact_smoother, fixed_smoother
 from kcdo.fitting.losses import BalancedScore, CrpsLoss, LogScore, Scoring
 from kcdo.fitting.objectives import FilterLoss, HeldOutLoss
-from kcdo.fitting.smoothing import exact_smoother, fixed_smoother
 from kcdo.kernels import DensityKernel, FreeScales, Gaussian, Laplace, Matern
 from kcdo.linalg import (
     IteratedTikhonov,

@@ -11,6 +11,7 @@ from scipy.stats import norm
 from kcdo.components import Effort
 from kcdo.fitting.filter_search import FilterSearch
 from kcdo.fitting.filters import OutputFamily, scale_per_length
+from kcdo.fitting.left_out import exact_smoother, fixed_smoother
 from kcdo.fitting.losses import LogScore
 from kcdo.fitting.objectives import HeldOutLoss
 from kcdo.fitting.races import (
@@ -24,7 +25,6 @@ from kcdo.fitting.races import (
     shortest_length,
 )
 from kcdo.fitting.search import GOOD_ENOUGH
-from kcdo.fitting.smoothing import exact_smoother, fixed_smoother
 from kcdo.kernels import FreeScales, Gaussian, Matern
 from kcdo.linalg import Tikhonov
 from kcdo.measures import UniformBox

@@ -26,7 +26,7 @@ from kcdo.systems import Queries
 
 NAMES = ("linear",)
 _LEAST_FREEDOM = 3.0  # degrees of freedom: a mean and a variance exist
-_LEAST_KEPT = 1e-12
+_LEAST_REMAINING = 1e-12  # of 1 - leverage
 _LEAST_SQUARE = 1e-290
 _REACH = 2.0  # sds of a column beyond the rows, in which belief in a line falls to e^-1/2
 
@@ -184,9 +184,10 @@ class LinearRegression:
         """Return the distributions of some training rows without themselves, by name."""
         assert self.left_out is not None, "the training rows are gone"
         y, errors, q, weights = (values[rows] for values in vars(self.left_out).values())
-        kept = np.maximum(1.0 - weights * q, _LEAST_KEPT)
-        squares = np.maximum(self.squares - weights * errors**2 / kept, _LEAST_SQUARE)
-        return self._about(y - errors / kept, squares * (1.0 + q / kept), 1.0 + weights)
+        one_minus_leverage = np.maximum(1.0 - weights * q, _LEAST_REMAINING)
+        left = self.squares - weights * errors**2 / one_minus_leverage
+        squares = np.maximum(left, _LEAST_SQUARE) * (1.0 + q / one_minus_leverage)
+        return self._about(y - errors / one_minus_leverage, squares, 1.0 + weights)
 
     def without_training(self) -> "LinearRegression":
         """Return what predictions need."""

@@ -284,8 +284,8 @@ def fit_map(
     location = Regression(system.without_factor(), system.coefficients(centred), offset)
     errors = centred - system.held_out(centred)
     # var(y_i - ŷ_{-i}) = noise / (1 - leverage), so that noise = Σ e² (1 - leverage) / N
-    kept = system.one_minus_leverage()
-    noise_variance = np.average(errors**2 * kept[:, None], axis=0, weights=rows.weights)
+    shrunk = errors**2 * system.one_minus_leverage()[:, None]
+    noise_variance = np.average(shrunk, axis=0, weights=rows.weights)
     signal = np.maximum(noise_variance / parameters.noise, _LEAST_SIGNAL)  # outputs may be equal
     spread, ratio = _spread(parameters, rows, signal, settings)
     variance = spread.of_ratio(ratio)
@@ -310,9 +310,9 @@ def _spread(
     centres = Centres(parameters.kernel, groups.points, settings.n_jobs)
     spread = Spread(centres, ridge, parameters.noise, signal)
     diagonal = np.einsum("ij,ij->i", spread.whitener, spread.whitener)[groups.member_of]
-    kept = one_minus_leverage(groups, ridge, diagonal)
+    remaining = one_minus_leverage(groups, ridge, diagonal)
     ratio = np.empty(len(rows))
-    ratio[chosen] = parameters.noise / np.maximum(kept, 1e-12)
+    ratio[chosen] = parameters.noise / np.maximum(remaining, 1e-12)
     others = np.setdiff1d(np.arange(len(rows)), chosen)
     if len(others):
         ratio[others] = spread(rows.X[others])[:, 0] / signal[0]

@@ -23,10 +23,11 @@ from kcdo.components import (
 from kcdo.distributed import engine_for
 from kcdo.distributions import Positivity
 from kcdo.errors import InvalidInputError, KcdoWarning
+from kcdo.estimators.fitted import FittedDensity
 from kcdo.estimators.importances import column_importances
 from kcdo.estimators.kin import check_kin, kin_of_rows
 from kcdo.estimators.parameters import check_parameters
-from kcdo.estimators.streamed import StreamedDensity
+from kcdo.estimators.streamed import add_models, add_rows, fit_chunks, fit_sums, need_sums
 from kcdo.fitting import DEFAULT_ALPHA, RULES, ModelSpec, joint_fit, ridge_value
 from kcdo.fitting.automatic import SHARES
 from kcdo.kernels import Kernel
@@ -42,7 +43,7 @@ from kcdo.transforms import Support
 EFFORT = Effort()  # of every fit
 
 
-class ConditionalDensityOperator(StreamedDensity):
+class ConditionalDensityOperator(FittedDensity):
     """Conditional density estimation by the kernel conditional density operator.
 
     ``p̂(·|x') = Σ_j w_j(x') (C_ρ + α')⁻¹ ℓ(y_j, ·),  w(x') = (K + NαI)⁻¹ k(X, x')``, in closed form
@@ -239,6 +240,27 @@ class ConditionalDensityOperator(StreamedDensity):
         )
         return other
 
+    def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Add rows to the fit; the first call fixes centres, box, scaling and kernels.
+
+        The sums are those of one :meth:`fit` by the same centres; the model is solved anew.
+        """
+        check_parameters(self)
+        add_rows(self, X, y, sample_weight)
+        return self
+
+    def merge(self, *others: Self) -> Self:
+        """Add the sums of models made by :meth:`worker`, which saw other rows in partial_fit."""
+        add_models(self, others)
+        return self
+
+    def worker(self) -> Self:
+        """Return a model with the same centres, kernels and grid, and no data yet."""
+        need_sums(self)
+        other = self._without("_operator", "_parameters", "report_", "stream_")
+        other._plan, other.sums_ = self._plan, self._plan.empty_sums()
+        return other
+
     # --- how a fit comes about
 
     def _fit(
@@ -262,7 +284,7 @@ class ConditionalDensityOperator(StreamedDensity):
         if engine is not None:
             try:
                 with blas_limit(1):  # the bits of a solution depend on the threads that share it
-                    self._fit_chunks(engine, started, rows_at)
+                    fit_chunks(self, engine, started, rows_at)
             except BaseException:
                 self._forget()  # a fit that fails leaves nothing half-fitted
                 raise
@@ -274,7 +296,7 @@ class ConditionalDensityOperator(StreamedDensity):
         if self.selection == "auto":
             self._fit_automatic(rows.in_order(), solver, started)
         elif not solver.every_input:
-            self._fit_sums(rows, solver, started)
+            fit_sums(self, rows, solver, started)
         else:
             rows = rows.in_order()
             groups = Groups.of(rows.X, rows.weights)

@@ -14,6 +14,7 @@ from kcdo.components import (
     PlainDensity,
 )
 from kcdo.fitting.filter_search import FilterSearch
+from kcdo.fitting.left_out import Leave
 from kcdo.fitting.means import residual_sds
 from kcdo.fitting.metric import Metric
 from kcdo.fitting.open_outputs import OpenOutputs
@@ -28,7 +29,6 @@ from kcdo.fitting.problem import (
 from kcdo.fitting.races import DensityChoice, DensitySearch, Start
 from kcdo.fitting.rules import plain_by_rule
 from kcdo.fitting.search import BestSoFar, search_alpha, search_nugget
-from kcdo.fitting.smoothing import Leave
 from kcdo.fitting.weighing import rows_beside
 from kcdo.kernels import FreeScales, Kernel, has_metric, weighted_mean_sd, with_median_scales
 from kcdo.reconstruction import Reconstruction

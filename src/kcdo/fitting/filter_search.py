@@ -10,11 +10,11 @@ from scipy.sparse import csr_array, csr_matrix
 
 from kcdo.arrays import Array
 from kcdo.fitting.filters import OutputFamily, node_shares
+from kcdo.fitting.left_out import fixed_smoother
 from kcdo.fitting.losses import Loss, Scoring
 from kcdo.fitting.objectives import FilterLoss, HeldOutLoss
 from kcdo.fitting.races import OPEN, RIDGE_RANGE, DensityChoice, Fixed, bounds_of, length_bounds
 from kcdo.fitting.search import GOOD_ENOUGH, Objective, minimise
-from kcdo.fitting.smoothing import fixed_smoother
 from kcdo.measures import Grid
 from kcdo.parallel import blas_limit
 from kcdo.rows import Rows

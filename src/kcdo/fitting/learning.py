@@ -25,13 +25,14 @@ from kcdo.fitting.densities import choose_nearest, choose_plain
 from kcdo.fitting.location import choose_location_scale
 from kcdo.fitting.means import log_noise_bounds, mean_choices, residual_sds
 from kcdo.fitting.metric import Metric
+from kcdo.fitting.objectives import normal_loss
 from kcdo.fitting.pilot import Pilot
 from kcdo.fitting.problem import ChosenComponent, Problem, ValidationRows
 from kcdo.fitting.races import DensityChoice
 from kcdo.fitting.search import lowest_alpha
 from kcdo.fitting.spec import ModelSpec
 from kcdo.fitting.streaming import output_of_all
-from kcdo.kernels import Kernel, after_warps, metric_coordinates, without_warps
+from kcdo.kernels import after_warps, metric_coordinates, without_warps
 from kcdo.rows import Rows
 from kcdo.systems import (
     Exact,
@@ -115,19 +116,16 @@ class LocalLearning:
     def _loss_on_centres(self, metric: Metric) -> float:
         """Return the held-out loss of a regression of the whole sample on centres."""
         pilot, spec = self.pilot, self.choice.spec
-        centres = chosen_centres(metric.kernel, self.options, pilot, spec.seed)
+        centres = pilot.centres(metric.kernel, self.options, spec.seed)
         rows = pilot.rows(len(pilot.X))
         whitened = WhitenedSums.of_rows(
             metric.kernel, centres, rows.X, rows.weights, n_jobs=spec.n_jobs
         )
         effort = spec.settings.effort.streamed
         judged, centred = rows.sampled(effort.family_judges, spec.seed), rows.centred()
-        weights = rows.weights[judged]
 
         def loss(noise: float) -> float:
-            system = whitened.factor(noise / rows.total)
-            errors = centred[judged] - system.held_out(centred, judged)
-            return normal_loss(errors, system.one_minus_leverage(judged), weights)
+            return normal_loss(whitened.factor(noise / rows.total), centred, judged)
 
         return loss(lowest_alpha(loss, log_noise_bounds(0.0), effort.family_noises))
 
@@ -197,20 +195,3 @@ class Learnt:
         """What weights are multiplied by to sum to the number of equal rows they amount to."""
         weights = self.pilot.weights
         return float(weights.sum() / (weights @ weights))
-
-
-def normal_loss(errors: Array, kept: Array, weights: Array) -> float:
-    """Return the log score of held-out errors (n, d), each output's variance at its best.
-
-    ``kept`` (n,) is 1 - leverage: errors vary as its inverse.
-    """
-    variance = np.average(errors**2 * kept[:, None], axis=0, weights=weights)
-    return float(
-        np.sum(np.log(np.maximum(variance, 1e-300)) - np.average(np.log(kept), weights=weights))
-    )
-
-
-def chosen_centres(kernel: Kernel, options: Nystrom, pilot: Pilot, seed: int) -> NDArray:
-    """Return centres for a kernel, chosen among the rows of a sample."""
-    rng = np.random.default_rng(seed)
-    return options.choose(kernel, pilot.X, options.n_centres(pilot.n_rows), rng)

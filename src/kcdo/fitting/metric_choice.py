@@ -21,7 +21,7 @@ from kcdo.fitting.search import BestSoFar
 from kcdo.kernels import FeatureMap, FreeScales, Gaussian, Kernel, Matern, Radial
 from kcdo.parallel import blas_limit, ordered_map
 from kcdo.progress import SILENT, Progress
-from kcdo.rows import Rows, fold_numbers
+from kcdo.rows import Rows
 from kcdo.systems import ExactRows, Groups
 
 # Of features, rough to smooth; a kernel of the user may become any of fitting/families.py.
@@ -185,12 +185,9 @@ def _shared_if_likely(search: MetricSearch, free_loss: float) -> tuple[float, Ar
 
 def _cross_fitted(search: MetricSearch) -> list[tuple[float, float]]:
     """Return score and inflation of folds whose scales the other rows chose: free, then shared."""
-    n, effort = len(search.X), search.settings.effort
-    n_folds = min(effort.crossed_folds, n)
-    fold_of = fold_numbers(n, n_folds, search.settings.seed)
+    effort, rows = search.settings.effort, Rows(search.X, search.targets, search.weights)
     squares, logs = np.empty((2, 2, *search.targets.shape))
-    for fold in range(n_folds):
-        train, test = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
+    for train, test in rows.folds(effort.crossed_folds, search.settings.seed):
         some = search.take(train)
         objective = some.objective(search.first, 1)
         _, shared = some.shared(objective, search.first)
@@ -217,8 +214,9 @@ def _standard_errors(
     system = ExactRows(kernel, Groups.of(some.inputs, some.weights), n_jobs=1).factor(
         noise / some.weights.sum()
     )
-    held_out, kept = system.held_out(some.targets), system.one_minus_leverage()[:, None]
-    signal = np.average((some.targets - held_out) ** 2 * kept, axis=0, weights=some.weights) / noise
+    squares = (some.targets - system.held_out(some.targets)) ** 2
+    squares *= system.one_minus_leverage()[:, None]
+    signal = np.average(squares, axis=0, weights=some.weights) / noise
     weights = system.weights(search.inputs[test])  # (n, N)
     own = kernel(search.inputs[test], some.inputs)
     ratio = np.maximum(1.0 + noise - np.einsum("ij,ij->i", weights, own), 1e-12)

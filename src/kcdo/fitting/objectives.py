@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.distributions import positive_density
 from kcdo.fitting.filters import OutputFamily
+from kcdo.fitting.left_out import Smoother
 from kcdo.fitting.losses import Loss, Scoring
-from kcdo.fitting.smoothing import Smoother
 from kcdo.kernels import FreeScales
 from kcdo.linalg import NotPositiveDefiniteError, symmetric_inverse, weighted_square
 from kcdo.parallel import ordered_map
@@ -290,9 +290,14 @@ def normal_loss(system: System, targets: Array, rows: NDArray[np.integer]) -> fl
     Up to a constant, with the variance of each column of the centred targets (N, d) at its best:
     held-out errors have the variance noise / (1 - leverage).
     """
-    weights = system.row_weights[rows]
-    kept = system.one_minus_leverage(rows)
-    errors = targets[rows] - system.held_out(targets, rows, kept)
-    variance = np.average(errors**2 * kept[:, None], axis=0, weights=weights)
-    leverage = float(np.average(np.log(kept), weights=weights))
+    one_minus_leverage = system.one_minus_leverage(rows)
+    errors = targets[rows] - system.held_out(targets, rows, one_minus_leverage)
+    return normal_loss_of(errors, one_minus_leverage, system.row_weights[rows])
+
+
+def normal_loss_of(errors: Array, one_minus_leverage: Array, weights: Array) -> float:
+    """Return the :func:`normal_loss` of held-out errors (n, d) of rows with their weights."""
+    shrunk = errors**2 * one_minus_leverage[:, None]
+    variance = np.average(shrunk, axis=0, weights=weights)
+    leverage = float(np.average(np.log(one_minus_leverage), weights=weights))
     return 0.5 * (float(np.mean(np.log(np.maximum(variance, 1e-300)))) - leverage)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.components import StreamEffort
 from kcdo.errors import InvalidInputError
+from kcdo.kernels import Kernel
 from kcdo.rows import Rows
 from kcdo.systems import Nystrom
 
@@ -63,6 +64,11 @@ class Pilot:
     def repeats(self, most: int) -> bool:
         """Whether inputs come back as a rule, among so many rows, or have no order at all."""
         return self.X.dtype == object or self.rows(most).share_repeated > MOST_REPEAT
+
+    def centres(self, kernel: Kernel, options: Nystrom, seed: int) -> NDArray:
+        """Return centres for a kernel, as many as all rows ask for, among those of the sample."""
+        rng = np.random.default_rng(seed)
+        return options.choose(kernel, self.X, options.n_centres(self.n_rows), rng)
 
     def rows(self, most: int) -> Rows:
         """Return the first rows of the sample, which are a sample too."""

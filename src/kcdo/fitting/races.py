@@ -11,6 +11,7 @@ from scipy.optimize import minimize_scalar
 from kcdo.arrays import Array
 from kcdo.components import Effort
 from kcdo.fitting.filters import OutputFamily, scale_per_length
+from kcdo.fitting.left_out import Leave, exact_smoother
 from kcdo.fitting.losses import Loss
 from kcdo.fitting.objectives import HeldOutLoss
 from kcdo.fitting.search import (
@@ -21,7 +22,6 @@ from kcdo.fitting.search import (
     minimise,
     scale_bounds,
 )
-from kcdo.fitting.smoothing import Leave, exact_smoother
 from kcdo.kernels import FreeScales, Kernel
 from kcdo.parallel import blas_limit, ordered_map
 from kcdo.rows import Rows

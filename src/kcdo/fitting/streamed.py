@@ -32,10 +32,11 @@ from kcdo.components import (
 )
 from kcdo.distributions import AffineBatch, Batch, MixtureBatch, NodeBatch, StudentTail
 from kcdo.fitting.binning import OutputBins
-from kcdo.fitting.learning import Learnt, PilotChoice, chosen_centres, normal_loss
+from kcdo.fitting.learning import Learnt, PilotChoice
 from kcdo.fitting.location import scale_of_residuals
 from kcdo.fitting.means import log_noise_bounds
 from kcdo.fitting.metric import Metric
+from kcdo.fitting.objectives import normal_loss_of
 from kcdo.fitting.pilot import Chunk, Pilot
 from kcdo.fitting.search import BestSoFar, lowest_alpha
 from kcdo.fitting.spec import ModelSpec
@@ -78,7 +79,7 @@ class LocationPlan:
         """Choose centres among the rows of the sample."""
         rows = pilot.rows(spec.settings.effort.streamed.located_rows)
         offset = np.average(rows.Y, axis=0, weights=rows.weights)
-        centres = chosen_centres(parameters.kernel, options, pilot, spec.seed)
+        centres = pilot.centres(parameters.kernel, options, spec.seed)
         return cls(parameters.kernel, centres, offset, options.chunk_rows, spec.n_jobs)
 
     def alone(self) -> "LocationPlan":
@@ -161,7 +162,7 @@ class Located:
         def loss(noise: float) -> float:
             at = SampleSystem(whitened.factor(noise / sums.weight), condensed, rows)
             errors = centred - at.held_out(centred)
-            return normal_loss(errors, at.one_minus_leverage(), rows.weights)
+            return normal_loss_of(errors, at.one_minus_leverage(), rows.weights)
 
         noise = lowest_alpha(loss, log_noise_bounds(0.0), effort.noises)
         parameters = replace(chosen.location, noise=noise)
@@ -236,7 +237,7 @@ class ResidualPlan:
         output, rows = chosen.output, located.rows
         assert isinstance(output.measure, Grid), "residuals are on a grid"
         lower, upper = output.measure.lower, output.measure.upper
-        centres = chosen_centres(chosen.kernel, options, pilot, spec.seed)
+        centres = pilot.centres(chosen.kernel, options, spec.seed)
         bins = OutputBins.of(output, len(centres))
         clipped = np.clip(located.residuals.values, lower, upper)
         few = slice(0, spec.settings.effort.streamed.weighed_rows)

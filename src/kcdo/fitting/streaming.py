@@ -70,8 +70,7 @@ class StreamPlan:
         check_output(spec, pilot.Y)
         kernel = with_median_scales(spec.kernel_x, pilot.X, pilot.weights, seed=spec.seed)
         output = output_of_all(replace(spec, kernel_x=kernel), pilot)
-        rng = np.random.default_rng(spec.seed)
-        centres = options.choose(kernel, pilot.X, options.n_centres(pilot.n_rows), rng)
+        centres = pilot.centres(kernel, options, spec.seed)
         bins = OutputBins.of(output, len(centres))
         few = slice(0, spec.settings.effort.streamed.alpha_judges)
         judges = (pilot.X[few], pilot.Y[few], pilot.weights[few]) if judge_alpha else None
@@ -118,7 +117,7 @@ class StreamPlan:
                 "first call of partial_fit chose: what the model says there does not follow the "
                 "rows. Begin with rows from everywhere.",
                 SupportWarning,
-                stacklevel=3,
+                stacklevel=4,  # partial_fit hands rows on to add_rows, and that to this plan
             )
 
     def empty_sums(self) -> NystromSums:

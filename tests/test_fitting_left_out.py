@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcdo.fitting.smoothing import exact_smoother, fixed_smoother
+from kcdo.fitting.left_out import exact_smoother, fixed_smoother
 from kcdo.kernels import Categorical, FreeScales, Gaussian, Laplace, Matern, Periodic
 from kcdo.systems import ExactRows, Groups
 from tests.differences import assert_gradient

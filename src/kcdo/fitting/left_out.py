@@ -18,7 +18,7 @@ from kcdo.systems import Groups, left_out_share, one_minus_leverage, residuals
 Leave = Literal["row", "group"]
 
 _JITTER = 1e-10
-_LEAST_KEPT = 1e-12
+_LEAST_REMAINING = 1e-12  # of 1 - leverage
 
 
 class Pulled(NamedTuple):
@@ -104,18 +104,18 @@ def _leave_row(
 ) -> tuple[Array, Callable[[Array], _Inner]]:
     member, share = groups.member_of, left_out_share(groups)
     residual = residuals(groups, ridge, B, means, solved)
-    kept = one_minus_leverage(groups, ridge, diagonal[member])
-    kept = np.maximum(kept, _LEAST_KEPT)[:, None]
+    remaining = one_minus_leverage(groups, ridge, diagonal[member])
+    remaining = np.maximum(remaining, _LEAST_REMAINING)[:, None]
 
     def pullback(G: Array) -> _Inner:
-        R = G / kept
+        R = G / remaining
         summed = _sum_groups(groups, R)
-        pull = np.sum(R * residual, axis=1) / kept[:, 0] * share
+        pull = np.sum(R * residual, axis=1) / remaining[:, 0] * share
         per_group = np.bincount(member, weights=pull, minlength=len(ridge))
         of_ridge = per_group * diagonal - np.sum(summed * solved, axis=1)
         return _Inner(G - R, summed, -ridge[:, None] * summed, per_group * ridge, of_ridge)
 
-    return B - residual / kept, pullback
+    return B - residual / remaining, pullback
 
 
 def _sum_groups(groups: Groups, rows: Array) -> Array:
