@@ -9,6 +9,7 @@ from kcdo.components import (
     LocationScaleParameters,
     OperatorParameters,
     Settings,
+    StreamEffort,
 )
 from kcdo.distributed import LocalEngine, Sum
 from kcdo.fitting import Located, LocationPlan, ModelSpec, Pilot, output_side, pilot_choice
@@ -73,7 +74,7 @@ def test_residuals_are_those_of_fits_without_the_row():
         A = K[others].T @ K[others] + ridge * K_cc
         predicted = offset + K[row] @ np.linalg.solve(A, K[others].T @ (Y[others] - offset))
         assert found.residuals.location[row] == pytest.approx(predicted, abs=1e-6)
-        residuals = found.residual_map()((X, Y, np.ones(60)))
+        residuals = found.residual_map(StreamEffort())((X, Y, np.ones(60)))
         _, scale = found.map(X[[row]])
         assert residuals[row] == pytest.approx((Y[row] - predicted) / scale[0], abs=1e-5)
 
