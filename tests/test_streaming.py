@@ -635,3 +635,45 @@ def test_the_plan_is_refused_where_it_does_not_fit(monkeypatch):
     monkeypatch.setattr("kcdo.memory.available_memory", lambda: 1000)
     with pytest.raises(kcdo.NotEnoughMemoryError, match="25 centres on 50 output nodes needs"):
         plan.require_memory()
+
+
+def skewed(n=700, seed=0):
+    """Outputs over orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.exp(1.5 * X[:, 0] + 0.4 * rng.normal(size=n))
+
+
+@pytest.mark.parametrize("way", ["fit", "partial_fit"])
+def test_long_tails_are_seen_through_a_transform(short_searches, tmp_path, way):
+    (X, y), (X_new, y_new) = skewed(), skewed(300, 1)
+    parts = list(zip(np.array_split(X, 3), np.array_split(y, 3), strict=True))
+
+    def fitted(output_transform):
+        model = kcdo.ConditionalDensityOperator(
+            solver=kcdo.Nystrom(60), output_transform=output_transform
+        )
+        if way == "fit":
+            return model.fit(parts)
+        for part in parts:
+            model.partial_fit(*part)
+        return model
+
+    model = fitted("auto")
+    assert model.score(X_new, y_new) > fitted(None).score(X_new, y_new) + 0.1
+    dist = model.conditional(X_new[:3])
+    np.testing.assert_allclose(
+        dist.sample(20_000, random_state=0).mean(axis=1), dist.mean(), rtol=0.1
+    )
+    model.save(tmp_path / "model.kcdo")
+    np.testing.assert_array_equal(
+        kcdo.load(tmp_path / "model.kcdo").predict(X_new), model.predict(X_new)
+    )
+
+
+def test_a_declared_support_wins_over_a_transform_of_a_stream(short_searches):
+    X, y = skewed(300)
+    model = kcdo.ConditionalDensityOperator(solver=kcdo.Nystrom(60), support=(0, None))
+    model.partial_fit(X, y)
+    assert (model.conditional(X[:5]).support()[:, 0] >= 0.0).all()
+    assert model.conditional(X[:5]).pdf([-1.0]).max() == 0.0

@@ -13,7 +13,7 @@ from kcdo.estimators.base import ConditionalEstimator
 from kcdo.estimators.parameters import checked_seed
 from kcdo.fitting import Chunk, Pilot, pilot_size
 from kcdo.systems import Nystrom
-from kcdo.transforms import Columns, strictly_inside, transform_for
+from kcdo.transforms import strictly_inside, transform_for
 from kcdo.validation import column_names, warn_few_values
 
 _LEARNT = (
@@ -120,18 +120,8 @@ def _unbounded(estimator: Any, pilot: Pilot) -> Pilot:
     if estimator.support is None:
         return pilot
     ends = np.vstack([pilot.lower, pilot.upper])
-    transform = transform_for(estimator.support, pilot.Y, pilot.weights, ends)
-    estimator._transform = transform
-    return replace(
-        pilot,
-        Y=estimator._to_unbounded(pilot.Y),
-        lower=_moved(transform, pilot.lower),
-        upper=_moved(transform, pilot.upper),
-    )
-
-
-def _moved(transform: Columns, point: Any) -> Any:
-    return transform.forward(strictly_inside(transform, np.atleast_2d(point)))[0]
+    estimator._transform = transform_for(estimator.support, pilot.Y, pilot.weights, ends)
+    return pilot.seen_through(estimator._to_unbounded)
 
 
 def _read(estimator: Any, chunk: Any, *, learn: bool = False) -> Chunk:

@@ -86,7 +86,8 @@ class ConditionalDensityOperator(FittedDensity):
         Show the progress of long fits on standard error.
     output_transform : {"auto", None}
         How ``selection="auto"`` sees one output: through the map that held-out rows prefer,
-        straight or to normal scores, or always straight (None).
+        straight or to normal scores, or always straight (None). Of chunks and of the first rows
+        of ``partial_fit``, a sample chooses.
     missing : {"raise", "marginalise"}
         What missing numbers of inputs (NaN) do: raise an error; or a query is answered by what is
         there, a mixture over the values of near training rows, and training rows take missing

@@ -24,12 +24,14 @@ from kcdo.fitting import (
     pilot_choice,
     pilot_size,
     same_plan,
+    sample_transform,
     stream,
     warn_outside,
 )
 from kcdo.progress import Progress
 from kcdo.rows import Rows
 from kcdo.systems import Exact, Nystrom, NystromSums, Solver
+from kcdo.transforms import Columns
 
 
 def add_rows(model: Any, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
@@ -49,9 +51,12 @@ def add_rows(model: Any, X: Any, y: Any, sample_weight: ArrayLike | None) -> Non
                 KcdoWarning,
                 stacklevel=3,
             )
-        chunk = model._encode(X, y, sample_weight)
-        size = pilot_size(options, len(chunk[0]), model._effort.streamed)
-        pilot = Pilot.of_chunks(iter([chunk]), size, model._seed())
+        inputs, outputs, weights = model._encode(X, y, sample_weight)
+        size = pilot_size(options, len(inputs), model._effort.streamed)
+        pilot = Pilot.of_chunks(iter([(inputs, outputs, weights)]), size, model._seed())
+        if _choose_transform(model, pilot):
+            pilot, outputs = pilot.seen_through(model._to_unbounded), model._to_unbounded(outputs)
+        chunk = inputs, outputs, weights
         plan = _plan_of(model, pilot, options)
         before = plan.empty_sums()
     sums = plan.empty_sums()  # its own: an interrupted call leaves no half of its rows behind
@@ -85,6 +90,8 @@ def fit_chunks(
         )
     options = stream_options(model)
     overview, pilot = looked_through(model, engine, options)
+    if _choose_transform(model, pilot):
+        pilot = pilot.seen_through(model._to_unbounded)
     rows = pilot.rows(model._effort.streamed.sample_rows)
     engine.facts.sample = rows.X  # a streamed fit shows the inputs that chose
     spec = model._spec(Exact())
@@ -147,6 +154,20 @@ def need_sums(model: Any) -> None:
             "this model keeps no sums to merge: fit with solver=kcdo.Nystrom() and "
             'selection="heuristic", or by partial_fit.'
         )
+
+
+def _choose_transform(model: Any, pilot: Pilot) -> bool:
+    """Let a sample choose a transform of the output, for all rows to come; return if it did.
+
+    A declared support has a transform of its own, and wins.
+    """
+    if model.selection != "auto" or model._transform is not None:
+        return False
+    rows = pilot.rows(model._effort.streamed.sample_rows)
+    chosen = sample_transform(model._spec(Exact()), rows)
+    if chosen is not None:
+        model._transform = Columns((chosen,))
+    return chosen is not None
 
 
 def _plan_of(model: Any, pilot: Pilot, options: Nystrom) -> StreamPlan:

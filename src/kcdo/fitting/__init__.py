@@ -19,6 +19,7 @@ from kcdo.fitting.rules import RULES
 from kcdo.fitting.spec import ModelSpec
 from kcdo.fitting.streamed import Located, LocationPlan, ResidualPlan, StreamedMixture
 from kcdo.fitting.streaming import StreamPlan, best_plain, same_plan, stream
+from kcdo.fitting.univariate import sample_transform
 
 __all__ = [
     "DEFAULT_ALPHA",
@@ -49,6 +50,7 @@ __all__ = [
     "pilot_size",
     "ridge_value",
     "same_plan",
+    "sample_transform",
     "stream",
     "unconditional_sd",
     "warn_outside",

@@ -1,7 +1,7 @@
 """What a streamed fit knows of the data before it reads them: a sample, a range and a size."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,11 @@ class Pilot:
         order = np.argsort(kept[3])
         X, Y, weights = (part[order] for part in kept[:3])
         return cls(X, Y, weights, lower, upper, n_rows)
+
+    def seen_through(self, to_line: Callable[[Array], Array]) -> "Pilot":
+        """Return the sample with outputs that are mapped, as the fit sees them."""
+        ends = to_line(np.vstack([self.lower, self.upper]))
+        return replace(self, Y=to_line(self.Y), lower=ends[0], upper=ends[1])
 
     @classmethod
     def of_arrays(cls, data: Chunk, n_pilot: int, seed: int) -> "Pilot":

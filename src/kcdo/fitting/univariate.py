@@ -44,6 +44,7 @@ from kcdo.fitting.weighing import InnerFit
 from kcdo.kernels import FeatureMap
 from kcdo.parallel import ordered_map
 from kcdo.rows import Rows, sampled
+from kcdo.systems import Exact
 from kcdo.transforms import Tabulated, normal_scores, standardised
 
 _TRANSFORM_GAIN = 0.005  # nats per row that normal scores must gain over no transform
@@ -164,6 +165,21 @@ def choose_transform(
                 return chosen, metrics
         mapped = rows.with_outputs(chosen.forward(rows.Y))
         return chosen, [last_word(metrics[0], mapped, settings), *metrics[1:]]
+
+
+def sample_transform(spec: ModelSpec, rows: Rows) -> Tabulated | None:
+    """Return normal scores of the output of a stream, if rows of a sample gain by them, or None."""
+    problem = Problem.of(replace(spec, settings=replace(spec.settings, solver=Exact())), rows)
+    if not (spec.transforms and problem.learns and problem.univariate):
+        return None
+    settings = problem.spec.settings
+    features = feature_map(rows.X, spec.kernel_x, settings.effort)
+    seen = replace(rows.of_effective_weight(), X=features(rows.X))
+    straight = standardised(seen.Y[:, 0], seen.weights)
+    mapped = seen.with_outputs(straight.forward(seen.Y))
+    metrics = choose_metrics(mapped, settings, spec.kernel_x, features, spec.progress)
+    chosen, _ = _or_normal_scores(straight, metrics[:1], seen, settings)
+    return None if chosen is straight else chosen
 
 
 def _or_normal_scores(

@@ -106,9 +106,11 @@ def mixture_of(so_far: SoFar, gate: Gate | None = None, judged: HeldOut | None =
     return model, parameters, judged
 
 
-def judgement(problem: Problem, so_far: SoFar, gate: Gate | None) -> HeldOut:
-    """Return what held-out rows say of the mixture."""
+def judgement(problem: Problem, so_far: SoFar, gate: Gate | None) -> HeldOut | None:
+    """Return what held-out rows say of the mixture; None of densities that may be negative."""
     assert so_far.judged is not None, "weights come first"
+    if problem.spec.settings.positivity == "signed":
+        return None
     names = [name for name in so_far.held_out if so_far.weights[name] > 0]
     if gate is None:
         weights = np.array([so_far.weights[name] for name in names])
