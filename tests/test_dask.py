@@ -313,14 +313,14 @@ def deadly(monkeypatch, folder, adding=()):
     run, passes = DaskEngine._run, []
     folder.mkdir()
 
-    def killed(self, task, add, groups):
+    def killed(self, task, add, groups, **options):
         kind = type(task).__name__
         passes.append(f"{len(passes)}-{kind}")
         task = Deadly(task, str(folder), passes[-1])
         if kind in adding:
             add = DeadlyAdd(add, str(folder), f"{passes[-1]}-adding")
             passes.append(f"{passes[-1]}-adding")
-        return run(self, task, add, groups)
+        return run(self, task, add, groups, **options)
 
     monkeypatch.setattr(DaskEngine, "_run", killed)
     return passes
@@ -468,14 +468,14 @@ def executed_by(dask_worker):
 
 
 @contextmanager
-def leaves_nothing(client, seconds=20.0):
+def leaves_nothing(client, seconds=60.0):
     """See to it that no task is left which was not there before, and that no worker is at any."""
     before = client.run_on_scheduler(tasks_of)
     yield
     end = time.monotonic() + seconds
     while True:
+        running = client.run(executed_by, on_error="ignore")  # waits for workers that start again
         left = client.run_on_scheduler(tasks_of) - before
-        running = client.run(executed_by, on_error="ignore")
         if not left and not any(running.values()):
             return
         assert time.monotonic() < end, f"left: {sorted(left)[:5]}, running: {running}"
@@ -590,8 +590,8 @@ def test_workers_hold_few_sums(client, monkeypatch, tmp_path):
     monkeypatch.setattr("kcdo.distributed.dask_engine._TASK_ROWS", 0)
     run = DaskEngine._run
 
-    def holding(self, task, add, groups):
-        return run(self, Holding(task, str(tmp_path), ""), add, groups)
+    def holding(self, task, add, groups, **options):
+        return run(self, Holding(task, str(tmp_path), ""), add, groups, **options)
 
     monkeypatch.setattr(DaskEngine, "_run", holding)
     chunks = cut(*waves(640), at=range(0, 641, 10))

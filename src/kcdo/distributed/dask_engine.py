@@ -67,11 +67,7 @@ class DaskEngine(Engine):
         if number >= len(self._parts):
             self._let_go()
             raise IndexError(number)
-        self._check_client()
-        read = [value for value in self._parts[number] if isinstance(value, Delayed)]
-        if read:
-            self._held += futures_of(self._client.persist(read, retries=_RETRIES))
-        return self._run(task, last, [[number]])
+        return self._run(task, last, [[number]], hold=True)
 
     def _total(self, task: Task, add: Add) -> Any:
         n, size = len(self._parts), self._group_size()
@@ -80,14 +76,22 @@ class DaskEngine(Engine):
         self._let_go()
         return found
 
+    def _hold(self, number: int) -> None:
+        """Keep a chunk on the cluster, where the next pass finds it."""
+        read = [value for value in self._parts[number] if isinstance(value, Delayed)]
+        if read:
+            self._held += futures_of(self._client.persist(read, retries=_RETRIES))
+
     def _let_go(self) -> None:
         """Keep no chunk on the cluster."""
         while self._held:
             self._held.pop().release()
 
-    def _run(self, task: Task, add: Add, groups: list[list[int]]) -> Any:
+    def _run(self, task: Task, add: Add, groups: list[list[int]], *, hold: bool = False) -> Any:
         """Return the sum over groups of chunks, each of which is one task."""
         with self._watched() as watch:
+            if hold:
+                self._hold(groups[0][0])
             shared = delayed((task, add), name=f"kcdo-{watch.topic}-task", traverse=False)
             work, plus = delayed(_worked, pure=False), delayed(_added, pure=False)
             names = (f"kcdo-{watch.topic}-sum-{i}" for i in count())
@@ -144,7 +148,7 @@ class DaskEngine(Engine):
         """Return the result, or raise what kept it from coming."""
         future, standstill = watch.future, Standstill()
         reached = looked = time.monotonic()
-        while not future.done() and future.status != "lost":
+        while not future.done():
             try:
                 wait([future], timeout=_POLL)
             except TimeoutError:
@@ -170,14 +174,14 @@ class DaskEngine(Engine):
     def _value(self, watch: "Watch") -> Any:
         """Return the result of a pass that has ended, or raise its error, which names a chunk."""
         future = watch.future
-        if future.status == "finished":
-            found = future.result()
+        if future.cancelled():
+            self._check_futures()
+            raise ClusterError(_CANCELLED if self._client.status == "running" else _GONE)
+        if future.status != "error":
+            found = future.result()  # computed again, should its worker have died by now
             if isinstance(found, Refused):
                 raise found.error
             return found
-        if future.status != "error":
-            self._check_futures()
-            raise ClusterError(_CANCELLED if self._client.status == "running" else _GONE)
         error = future.exception()
         if isinstance(error, KilledWorker):
             raise ClusterError(_died(self._chunks_of(error.task, watch), error)) from error
@@ -209,11 +213,11 @@ class DaskEngine(Engine):
         """Raise if a chunk is a future whose value is gone for good."""
         for number, part in enumerate(self._parts):
             for value in part:
-                if isinstance(value, Future) and value.status in ("lost", "cancelled"):
+                if isinstance(value, Future) and value.cancelled():
                     raise ClusterError(
-                        f"chunk {number} is lost: its future is {value.status}, as when a worker "
-                        "died that held scattered data, which cannot be computed again. Scatter "
-                        "it once more, or give chunks as delayed values or submitted futures."
+                        f"chunk {number} is lost: its future is cancelled, as when a worker died "
+                        "that held scattered data, which cannot be computed again. Scatter it once "
+                        "more, or give chunks as delayed values or submitted futures."
                     )
 
     def _check_client(self) -> None:
