@@ -1,6 +1,8 @@
 """``kcdo fit`` of files in parts: folders, patterns, roles, missing values, a cluster."""
 
 import json
+import re
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -8,6 +10,7 @@ import pytest
 
 import kcdo
 from kcdo.commands import run
+from kcdo.commands.cluster import Begun
 from kcdo.commands.naming import Wanted
 from kcdo.commands.packing import Span
 from kcdo.commands.sources import Source
@@ -239,12 +242,29 @@ def test_what_is_not_there(folder, tmp_path, capsys, monkeypatch):
     assert "d.parquet has other columns than" in said
 
 
+def counted_reads(monkeypatch):
+    """Count how often rows of Parquet files are taken, by their file and the first of them."""
+    from kcdo.commands.arrow_tables import ArrowChunk
+
+    frame, reads = ArrowChunk.frame, Counter()
+
+    def counting(self, roles):
+        reads[self.place.file, self.place.start] += 1
+        return frame(self, roles)
+
+    monkeypatch.setattr(ArrowChunk, "frame", counting)
+    return reads
+
+
 def test_rows_that_stay_in_a_folder(folder, tmp_path, capsys, monkeypatch, short_searches):
     monkeypatch.setattr("kcdo.estimators.streamed._SAMPLE_ROWS", 60)
+    reads = counted_reads(monkeypatch)
     out, kept = tmp_path / "m.kcdo", tmp_path / "rows"
     options = ["--target", "y", "--centres", 15, "--stream", "--rows-at", kept]
     said = succeed_here("fit", folder, *options, "-o", out, capsys=capsys)
     assert "7 times" in said
+    assert set(reads.values()) == {7, 8}  # once more for the first rows, which show the columns
+    assert max(reads, key=reads.get) == (str(folder / "a.parquet"), 1)
     assert np.load(kept / "inputs.npy").shape == (240, 2)
     (kept / "inputs.npy").unlink()
     code, said = fail("predict", out, folder, "-o", tmp_path / "p.csv", capsys=capsys)
@@ -260,6 +280,15 @@ def test_workers_fit_and_predict(folder, tmp_path, capsys):
     assert "Read 240 rows (" in said
     np.testing.assert_array_equal(predictions(here)[0], predictions(there)[0])
     one, two = tmp_path / "one.csv", tmp_path / "two.csv"
-    succeed_here("predict", here, folder, "-o", one, capsys=capsys)
-    succeed_here("predict", here, folder, "--workers", 1, "-o", two, capsys=capsys)
+    said = succeed_here("predict", here, folder, "-o", one, capsys=capsys)
+    assert re.search(r"240 rows with .* \(\d+ kB read, [\d.]+ s\)\.", said)
+    said = succeed_here("predict", here, folder, "--workers", 1, "-o", two, capsys=capsys)
+    assert re.search(r" \(\d+ kB read, [\d.]+ s; 0 chunks done again\)\.", said)
     assert one.read_text() == two.read_text()
+
+
+def test_tasks_that_are_begun_twice_are_counted():
+    begun = Begun(tasks=2)
+    for _ in range(3):
+        begun.hear((0.0, "begun"))
+    assert begun.again == 1
