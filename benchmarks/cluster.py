@@ -96,9 +96,9 @@ def timed_passes() -> Iterator[list[Pass]]:
     found: list[Pass] = []
     total = Engine.total
 
-    def timed(self, task, add, stage):
+    def timed(self, task, add, *stage):
         wall, cpu = time.perf_counter(), time.process_time()
-        result = total(self, task, add, stage)
+        result = total(self, task, add, *stage)
         found.append(Pass(task, time.perf_counter() - wall, time.process_time() - cpu))
         return result
 

@@ -1,9 +1,12 @@
-"""Data in delayed chunks, some of which kill the worker that reads them."""
+"""Data in delayed chunks, and passes that kill the worker that is at them."""
 
 import os
 import signal
+import time
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,30 +44,46 @@ def counted(folder, name):
     raise AssertionError("called too often")
 
 
-def killing(folder, number, at, chunk):
-    """Return a chunk; at its ``at``-th reading kill the worker, by its own process id."""
-    if counted(folder, f"read-{number}") == at:
-        os.kill(os.getpid(), signal.SIGKILL)
+def noted(folder, chunk, name="read"):
+    """Return a chunk, and count that it was read."""
+    counted(folder, name)
     return chunk
 
 
-class Count(Task):
-    """Sums the outputs of a chunk."""
+def die_once(folder, name):
+    """Kill this worker, by its own process id, the first time that any worker comes here."""
+    if counted(folder, name) == 0:
+        time.sleep(0.3)  # what it said of itself is on its way
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class Deadly(Task):
+    """A task that kills the worker that does it first."""
+
+    task: Any
+    folder: str
+    name: str
+
+    def split(self, number, chunk):
+        return self.task.split(number, chunk)
 
     def __call__(self, item):
-        return float(item[1][1].sum()) if len(item[1][1]) else None
+        die_once(self.folder, self.name)
+        return self.task(item)
 
 
-class KillingAdd:
-    """Adds two numbers; the first time it kills the worker instead."""
+@dataclass(frozen=True)
+class DeadlyAdd:
+    """An addition that kills the worker that does it first."""
 
-    def __init__(self, folder):
-        self.folder = str(folder)
+    add: Any
+    folder: str
+    name: str
 
     def __call__(self, first, second):
-        if counted(self.folder, "added") == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return first + second
+        die_once(self.folder, self.name)
+        return self.add(first, second)
 
 
 def same_bits(found, expected):

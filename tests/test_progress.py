@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -15,7 +16,7 @@ import kcdo
 from kcdo import progress
 from kcdo.commands.console import Console, size_text
 from kcdo.commands.models import load_model
-from kcdo.fitting.automatic import SHARES
+from kcdo.fitting.stages import PASSES, PASSES_BY_RULE, SHARES
 from kcdo.progress import Progress, duration
 from tests.command_line import kcdo as kcdo_command
 
@@ -113,6 +114,27 @@ def test_the_stages_of_a_default_fit_have_shares():
     told = re.findall(r"^\d+\. \*\*([\w ]+)\*\*", page, flags=re.MULTILINE)
     assert list(SHARES) == told
     assert sum(SHARES.values()) == pytest.approx(1)
+
+
+def test_the_passes_of_a_fit_to_chunks_tell_the_time_of_those_after_them(
+    monkeypatch, short_searches, rng, tmp_path
+):
+    """Every pass is one whose share is known, and the first long one tells of all that follow."""
+    monkeypatch.setattr("kcdo.estimators.streamed._SAMPLE_ROWS", 60)
+    terminal = on_terminal(monkeypatch)
+    inputs = rng.uniform(-2, 2, (6, 40, 2))
+    chunks = [(X, np.sin(X[:, 0]) + rng.normal(size=40)) for X in inputs]
+    kcdo.ConditionalDensityOperator(solver=kcdo.Nystrom(15), verbose=True).fit(
+        chunks, rows_at=tmp_path / "rows"
+    )
+    lines = [line.strip() for line in terminal.getvalue().split("\r")]
+    for name, share in PASSES.items():
+        assert any(line.startswith(f"kcdo  {name}") for line in lines), name
+        if share > 0.1:
+            found = [line for line in lines if re.match(rf"kcdo  {name}\b.*: \d+ %", line)]
+            assert any("about " in line and line.endswith(" left") for line in found), name
+    assert sum(PASSES.values()) == pytest.approx(1)
+    assert sum(PASSES_BY_RULE.values()) == pytest.approx(1)
 
 
 def test_an_error_ends_the_line(monkeypatch):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 import kcdo
-from kcdo.distributed.sources import is_chunks
+from kcdo.distributed.sources import begun_chunks
 from kcdo.errors import KcdoWarning
 from kcdo.estimators.conditional import ConditionalDensityOperator
 from kcdo.fitting import Pilot, StreamPlan
@@ -160,14 +160,14 @@ def test_data_frames_may_come_in_chunks():
 
 def test_what_counts_as_chunks():
     X, Y = waves(4)
-    assert is_chunks([(X, Y)])
-    assert is_chunks(Files([(X, Y, Y)]))
-    assert not is_chunks(X)
-    assert not is_chunks(X.tolist())
-    assert not is_chunks([])
-    assert not is_chunks(3)
-    assert not is_chunks([(X, Y, Y, Y)])
-    assert not is_chunks([((1.0, 2.0), (3.0, 4.0))])
+    assert begun_chunks([(X, Y)]) is not None
+    assert begun_chunks(Files([(X, Y, Y)])) is not None
+    assert begun_chunks(X) is None
+    assert begun_chunks(X.tolist()) is None
+    assert begun_chunks([]) is None
+    assert begun_chunks(3) is None
+    assert begun_chunks([(X, Y, Y, Y)]) is None
+    assert begun_chunks([((1.0, 2.0), (3.0, 4.0))]) is None
 
 
 def test_a_generator_is_refused():

@@ -26,7 +26,7 @@ class NotEnoughMemoryError(KcdoError, MemoryError):
 
 
 class ClusterError(KcdoError, RuntimeError):
-    """A cluster cannot go on: its client is closed, it is out of reach, or its workers died."""
+    """A cluster cannot go on: it is out of reach, workers died, or a chunk cannot be read there."""
 
 
 class DataNotFoundError(KcdoError, FileNotFoundError):

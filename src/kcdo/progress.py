@@ -15,9 +15,15 @@ _TELLING = 0.05  # share of the work after which the rest can be told
 class _Stage:
     name: str
     started: float
+    detail: str = ""
     percent: int = -1  # that was shown last
     announced: bool = False
     left: str = ""  # time that this stage and those after it take, in words
+
+    @property
+    def title(self) -> str:
+        """What is shown of it."""
+        return f"{self.name}, {self.detail}" if self.detail else self.name
 
 
 @dataclass(eq=False)
@@ -81,12 +87,12 @@ class Progress:
         self._taken: dict[str, float] = {}  # seconds of stages that are over
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Announce a stage and, when it ends, how long it took."""
+    def stage(self, name: str, detail: str = "") -> Iterator[None]:
+        """Announce a stage and, when it ends, how long it took; ``detail`` is shown too."""
         if not self.verbose:
             yield
             return
-        stage = _Stage(name, time.perf_counter(), left=self._rest(name))
+        stage = _Stage(name, time.perf_counter(), detail, left=self._rest(name))
         self._stages.append(stage)
         try:
             with self._on_terminal(stage) if sys.stderr.isatty() else self._in_one_line(stage):
@@ -119,7 +125,7 @@ class Progress:
         percent = int(20 * done / total) * 5
         if percent > stage.percent:
             stage.percent = percent
-            self._rewrite(f"{stage.name}: {percent} %{self._left(stage, done / total)}")
+            self._rewrite(f"{stage.title}: {percent} %{self._left(stage, done / total)}")
 
     def _left(self, stage: _Stage, part: float) -> str:
         """Return how long the rest takes if it goes on as before; nothing until that can be told.
@@ -135,11 +141,11 @@ class Progress:
 
     @contextmanager
     def _on_terminal(self, stage: _Stage) -> Iterator[None]:
-        self._rewrite(f"{stage.name}{stage.left} ...")
+        self._rewrite(f"{stage.title}{stage.left} ...")
         try:
             yield
         finally:
-            self._rewrite(f"{stage.name}: {duration(time.perf_counter() - stage.started)}")
+            self._rewrite(f"{stage.title}: {duration(time.perf_counter() - stage.started)}")
             if len(self._stages) == 1:
                 sys.stderr.write("\n")
 
@@ -182,5 +188,5 @@ def duration(seconds: float) -> str:
 
 def _announce(stage: _Stage) -> None:
     stage.announced = True
-    sys.stderr.write(f"kcdo  {stage.name}{stage.left} ...")
+    sys.stderr.write(f"kcdo  {stage.title}{stage.left} ...")
     sys.stderr.flush()

@@ -16,7 +16,7 @@ from kcdo.commands.columns import Place, with_numbers
 from kcdo.commands.contents import Content, named
 from kcdo.commands.kinds import Kind
 from kcdo.commands.naming import Role, check_distinct
-from kcdo.commands.packing import Stream, StreamTable
+from kcdo.commands.packing import Span, Stream, StreamTable
 from kcdo.errors import InvalidInputError
 
 _TYPES = {Content.WHOLE: pa.int64(), Content.NUMBER: pa.float64(), Content.TEXT: pa.string()}
@@ -74,21 +74,15 @@ class ArrowTable(StreamTable):
         groups = "num_row_groups" if self._parquet else "num_record_batches"
         self.size = int(getattr(self._source, groups))
         self._done = 0
-        self._groups = range(self.size)
 
-    def bundles(self, rows: int) -> list[tuple[int, int]]:
-        """Return groups of rows, from one to before another, of at least so many rows together."""
-        found, start, count = [], 0, 0
+    def spans(self, rows: int) -> Iterator[Span]:
+        """Yield groups of rows that have at least so many rows together, none without rows."""
+        start, row, count = 0, 1, 0
         for group in range(self.size):
             count += self._rows_of(group)
-            if count >= rows or group == self.size - 1:
-                found.append((start, group + 1))
-                start, count = group + 1, 0
-        return found
-
-    def only(self, start: int, stop: int) -> None:
-        """Read these groups alone."""
-        self._groups = range(start, stop)
+            if count >= rows or (count and group == self.size - 1):
+                yield Span(start, group + 1, row)
+                start, row, count = group + 1, row + count, 0
 
     def _rows_of(self, group: int) -> int:
         if self._parquet:
@@ -106,16 +100,20 @@ class ArrowTable(StreamTable):
 
     def chunks(self, rows: int) -> Iterator[ArrowChunk]:
         """Yield the rows, once."""
-        start = 1
+        return self.within(Span(0, self.size, 1), rows)
+
+    def within(self, span: Span, rows: int) -> Iterator[ArrowChunk]:
+        """Yield the rows of a span."""
+        start = span.row
         with _explained(self._stream.name):
-            for batch in self._batches(rows):
+            for batch in self._batches(range(span.start, span.stop), rows):
                 for first in range(0, batch.num_rows, rows):
                     part = batch.slice(first, rows)
                     yield ArrowChunk(part, Place(self._stream.name, start))
                     start += part.num_rows
 
-    def _batches(self, rows: int) -> Iterator[Any]:
-        for group in self._groups:
+    def _batches(self, groups: range, rows: int) -> Iterator[Any]:
+        for group in groups:
             if self._parquet:
                 yield from self._source.iter_batches(rows, row_groups=[group])
             else:

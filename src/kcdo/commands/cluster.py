@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +16,7 @@ from kcdo.commands.errors import UsageError
 from kcdo.errors import ClusterError
 from kcdo.extras import import_extra
 
-__all__ = ["Cluster", "Workers", "check_cluster", "cluster_client", "in_order"]
+__all__ = ["Begun", "Cluster", "Workers", "check_cluster", "cluster_client", "in_order"]
 
 Cluster = Annotated[
     str | None,
@@ -66,17 +68,37 @@ def cluster_client(address: str | None, workers: int | None) -> Iterator[Any]:
         yield client
 
 
+@dataclass
+class Begun:
+    """Counts how often tasks of a cluster were begun, and how many there are."""
+
+    tasks: int = 0
+    times: int = 0
+    topic: str = field(default_factory=lambda: f"kcdo-{uuid.uuid4().hex}")
+
+    def hear(self, event: Any) -> None:
+        """Take notice of a task, whichever thread brings it."""
+        self.times += 1
+
+    @property
+    def again(self) -> int:
+        """Tasks that were done again."""
+        return max(0, self.times - self.tasks)
+
+
 def in_order(
-    client: Any, function: Callable[[Any], Any], items: Iterable[Any]
+    client: Any, function: Callable[[Any], Any], items: Iterable[Any], begun: Begun
 ) -> Generator[tuple[Any, Any]]:
     """Yield items with the results of a function, computed on a cluster, a few ahead."""
     # by a task, not scattered: should its worker die, it is sent again
     shared = client.submit(lambda: function, pure=False)
     pending: deque[tuple[Any, Any]] = deque()
     most = 2 * max(1, len(client.nthreads()))
+    client.subscribe_topic(begun.topic, begun.hear)
     try:
         for item in items:
-            future = client.submit(_called, shared, item, pure=False, retries=2)
+            future = client.submit(_called, shared, item, begun.topic, pure=False, retries=2)
+            begun.tasks += 1
             pending.append((item, future))
             if len(pending) > most:
                 first, done = pending.popleft()
@@ -86,10 +108,14 @@ def in_order(
             yield first, done.result()
     finally:  # an error or Ctrl-C: what has not begun never does
         client.cancel([future for _, future in pending])
+        client.unsubscribe_topic(begun.topic)
 
 
-def _called(function: Callable[[Any], Any], item: Any) -> Any:
-    from kcdo.parallel import alone  # on a worker: NumPy is a long import for kcdo --help
+def _called(function: Callable[[Any], Any], item: Any, topic: str) -> Any:
+    from distributed import get_worker  # on a worker: these are long imports for kcdo --help
 
+    from kcdo.parallel import alone
+
+    get_worker().log_event(topic, "begun")
     with alone():
         return function(item)

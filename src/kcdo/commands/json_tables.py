@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
@@ -14,7 +14,7 @@ import pandas as pd
 from kcdo.commands.columns import Place, with_numbers
 from kcdo.commands.contents import Content, as_text, content_of_values, typed_values
 from kcdo.commands.naming import Role
-from kcdo.commands.packing import Stream, StreamTable
+from kcdo.commands.packing import LineTable, Span, Stream
 from kcdo.errors import InvalidInputError
 
 
@@ -52,7 +52,7 @@ class JsonChunk:
         return [row.get(name) for row in self.objects]
 
 
-class JsonTable(StreamTable):
+class JsonTable(LineTable):
     """A file of JSON lines; the first object names the columns.
 
     Attributes
@@ -62,12 +62,13 @@ class JsonTable(StreamTable):
     """
 
     form = "JSON lines"
+    encoding = "utf-8"
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self.size = stream.size
-        self._text = io.TextIOWrapper(stream.file, encoding="utf-8-sig")
-        self._objects = self._parsed()
+        self._text = io.TextIOWrapper(stream.file, encoding=self.encoding, newline="")
+        self._objects = self._parsed(self._counted_lines(self._text))
         first = next(self._objects)
         self.columns = list(first)
         self._objects = chain([first], self._objects)
@@ -75,25 +76,35 @@ class JsonTable(StreamTable):
     def chunks(self, rows: int) -> Iterator[JsonChunk]:
         """Yield the rows, once."""
         start = 1
-        known = set(self.columns)
         while objects := list(islice(self._objects, rows)):
-            for i, row in enumerate(objects):
-                if not row.keys() <= known:
-                    new = next(key for key in row if key not in known)
-                    raise InvalidInputError(
-                        f"{self._stream.name}: row {start + i} has {new!r}, which the first row "
-                        "does not: give all rows the same names, with null where there is no value."
-                    )
-            yield JsonChunk(self.columns, objects, Place(self._stream.name, start))
+            yield self._chunk(objects, start)
             start += len(objects)
 
-    def _parsed(self) -> Iterator[dict[str, Any]]:
-        row = 0
+    def within(self, span: Span, rows: int) -> Iterator[JsonChunk]:
+        """Yield the rows of a span, at once."""
+        objects = self._parsed(self._text_of(span), span.row - 1)
+        yield self._chunk(list(objects), span.row)
+
+    def _chunk(self, objects: list[dict[str, Any]], start: int) -> JsonChunk:
+        known = set(self.columns)
+        for i, row in enumerate(objects):
+            if not row.keys() <= known:
+                new = next(key for key in row if key not in known)
+                raise InvalidInputError(
+                    f"{self._stream.name}: row {start + i} has {new!r}, which the first row "
+                    "does not: give all rows the same names, with null where there is no value."
+                )
+        return JsonChunk(self.columns, objects, Place(self._stream.name, start))
+
+    def _parsed(self, lines: Iterable[str], row: int = 0) -> Iterator[dict[str, Any]]:
         with self._stream.damage_explained():
-            for line in filter(str.strip, self._text):
+            for line in lines:
+                text = line.strip("\ufeff \t\r\n")
+                if not text:
+                    continue
                 row += 1
                 try:
-                    found = json.loads(line)
+                    found = json.loads(text)
                 except ValueError as error:
                     found = error
                 if not isinstance(found, dict):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -96,6 +99,23 @@ class Stream:
             raise FileError(f"{self.name} cannot be unpacked: {error}.") from error
 
 
+@dataclass(frozen=True)
+class Span:
+    """Rows of a file that stand together, and can be read without those before them.
+
+    Attributes
+    ----------
+    start, stop : int
+        Where they begin and end: groups of rows of a columnar file, bytes of an unpacked text.
+    row : int
+        The first of them, counted from 1.
+    """
+
+    start: int
+    stop: int
+    row: int
+
+
 class StreamTable:
     """A table that is read from a stream, and closes it."""
 
@@ -110,6 +130,47 @@ class StreamTable:
     def position(self) -> int:
         """Return how many bytes of the file have been read."""
         return self._stream.position()
+
+
+class LineTable(StreamTable):
+    """A table of text, which counts the bytes of the lines that its rows were made of.
+
+    Attributes
+    ----------
+    encoding : str
+        Of the bytes; one that writes no mark of its own.
+    """
+
+    encoding: str
+    _taken = 0  # bytes of the lines that were asked for
+
+    @abstractmethod
+    def chunks(self, rows: int) -> Iterator[Any]:
+        """Yield the rows, once: so many at a time, or fewer where they are long."""
+
+    def spans(self, rows: int) -> Iterator[Span]:
+        """Yield where the rows of each of the ``chunks`` stand."""
+        start = self._rows_start
+        for chunk in self.chunks(rows):
+            yield Span(start, self._taken, chunk.place.start)
+            start = self._taken
+
+    @property
+    def _rows_start(self) -> int:
+        """Where the first row begins."""
+        return 0
+
+    def _counted_lines(self, lines: Iterable[str]) -> Iterator[str]:
+        for line in lines:
+            self._taken += len(line.encode(self.encoding))
+            yield line
+
+    def _text_of(self, span: Span) -> io.TextIOWrapper:
+        """Return the rows of a span as they stand."""
+        with self._stream.damage_explained():
+            self._stream.file.seek(span.start)
+            found = io.BytesIO(self._stream.file.read(span.stop - span.start))
+        return io.TextIOWrapper(found, encoding=self.encoding, newline="")
 
 
 class Packed:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from kcdo.commands.app import app, examples, session
-from kcdo.commands.cluster import Cluster, Workers, cluster_client, in_order
-from kcdo.commands.console import Console, counted, listed
+from kcdo.commands.cluster import Begun, Cluster, Workers, cluster_client, in_order
+from kcdo.commands.console import Console, counted, listed, size_text
 from kcdo.commands.formats import Format
 from kcdo.commands.naming import names
 from kcdo.commands.options import (
@@ -109,12 +109,18 @@ def predict(
         source = Source.of(files, Style.of(sep, decimal, thousands))
         again = source.readable_twice() if form.table in TYPED else nullcontext(source)
         with again as rows, cluster_client(cluster, workers) as client:
-            added, n_rows = _write(answers, rows, path, form, console, client)
+            begun = Begun()
+            added, n_rows = _write(answers, rows, path, form, console, begun, client)
+            nbytes = rows.nbytes
         if path is not None:
             seconds = time.perf_counter() - started
+            told = {"rows": n_rows, "bytes": nbytes, "columns": added, "seconds": seconds}
+            read = f"{size_text(nbytes)} read, " if nbytes else ""  # not known of a pipe
+            again = "" if client is None else f"; {counted(begun.again, 'chunk')} done again"
             console.result(
-                f"Wrote {out}: {counted(n_rows, 'row')} with {listed(added)} ({seconds:.1f} s).",
-                {"output": out, "rows": n_rows, "columns": added, "seconds": seconds},
+                f"Wrote {out}: {counted(n_rows, 'row')} with {listed(added)} "
+                f"({read}{seconds:.1f} s{again}).",
+                {"output": out, "retries": begun.again} | told,
             )
 
 
@@ -124,9 +130,13 @@ def _write(
     path: Path | None,
     form: Format,
     console: Console,
+    begun: Begun,
     client: Any = None,
 ) -> tuple[list[str], int]:
-    """Write the rows with their answers, part by part; return the new columns and the count."""
+    """Write the rows with their answers, part by part; return the new columns and the count.
+
+    ``begun`` counts the parts that a cluster is given.
+    """
     from kcdo.commands.tables import CHUNK_ROWS, open_writer
 
     n_rows = 0
@@ -136,7 +146,7 @@ def _write(
         parts = (
             _one_ahead(lambda item: answers.of(item[0]), positioned)
             if client is None
-            else in_order(client, lambda item: answers.of(item[0]), positioned)
+            else in_order(client, lambda item: answers.of(item[0]), positioned, begun)
         )
         with (
             output_file(path) as file,

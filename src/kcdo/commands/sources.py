@@ -67,6 +67,11 @@ class Source:
     def _more(self) -> str:
         return f" and {counted(len(self.names) - 1, 'other file')}" if len(self.names) > 1 else ""
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the files as they stand; of a pipe none are known."""
+        return sum(os.path.getsize(path) for path in self.paths if os.path.isfile(path))
+
     def open(self) -> Table:
         """Open the table."""
         first = open_table(self.names[0], self.paths[0], self.style)

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kcdo.commands.columns import Column, Place, labels
+from kcdo.commands.columns import Column, labels
 from kcdo.commands.console import counted, listed, size_text
 from kcdo.commands.errors import UsageError
 from kcdo.commands.fitting import unfitted
 from kcdo.commands.models import Model
 from kcdo.commands.naming import Role, Wanted
 from kcdo.commands.options import FitOptions
+from kcdo.commands.packing import LineTable, Span
 from kcdo.commands.reading import STANDARD
 from kcdo.commands.sources import Source, open_table
 from kcdo.errors import InvalidInputError
@@ -28,10 +29,10 @@ PART_ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class FilePart:
-    """Some rows of one file: groups of rows of a Parquet or Feather file, or all of a text."""
+    """Some rows of one file, which a task of a cluster reads."""
 
     name: str
-    groups: tuple[int, int] | None = None
+    span: Span
 
 
 @dataclass(frozen=True)
@@ -65,48 +66,47 @@ class FileChunks:
         return cls(source, wanted, decided, drop)
 
     def parts(self) -> list[FilePart]:
-        """Return what tasks of a cluster read."""
+        """Return what tasks of a cluster read, each a chunk; texts are passed over to cut them."""
         found: list[FilePart] = []
         for name in self.source.paths:
-            with open_table(name, name, self.source.style) as table:
-                if table.columns != self._columns:
-                    raise InvalidInputError(
-                        f"{name} has other columns than {self.source.paths[0]}, or in another "
-                        "order: files that are read as one table need the same header."
-                    )
-                groups = table.bundles(PART_ROWS) if hasattr(table, "bundles") else [None]
-                found += [FilePart(name, pair) for pair in groups]
+            with self._opened(name) as table:
+                found += [FilePart(name, span) for span in table.spans(PART_ROWS)]
         return found
-
-    @property
-    def _columns(self) -> list[str]:
-        first = self.source.paths[0]
-        with open_table(first, first, self.source.style) as table:
-            return list(table.columns)
 
     def read(self, part: FilePart) -> tuple[Any, ...]:
         """Return one part as a chunk."""
-        pieces = list(self._pieces(part))
+        with self._opened(part.name) as table:
+            return self._read(table, part.span)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for name in self.source.paths:
+            with self._opened(name) as table:
+                if isinstance(table, LineTable):  # its spans are found by reading it
+                    yield from map(self._chunk, table.chunks(PART_ROWS))
+                else:
+                    yield from (self._read(table, span) for span in table.spans(PART_ROWS))
+
+    def no_rows(self) -> pd.DataFrame:
+        """Return the inputs of no row, each of its type."""
+        return pd.DataFrame(
+            {
+                name: pd.Categorical([]) if self.roles[name] is Role.CATEGORY else np.empty(0)
+                for name in self.wanted.given
+            }
+        )
+
+    def _opened(self, name: str) -> Any:
+        return open_table(name, name, self.source.style)
+
+    def _read(self, table: Any, span: Span) -> tuple[Any, ...]:
+        pieces = list(map(self._chunk, table.within(span, PART_ROWS)))
         if len(pieces) == 1:
             return pieces[0]
         return tuple(pd.concat(column, ignore_index=True) for column in zip(*pieces, strict=True))
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        for part in self.parts():
-            if part.groups is None:  # a text, of any length
-                yield from self._pieces(part)
-            else:
-                yield self.read(part)
-
-    def _pieces(self, part: FilePart) -> Iterator[tuple[Any, ...]]:
-        with open_table(part.name, part.name, self.source.style) as table:
-            if part.groups is not None:
-                table.only(*part.groups)
-            for chunk in table.chunks(PART_ROWS):
-                yield self._chunk(chunk.frame(self.roles), chunk.place)
-
-    def _chunk(self, frame: pd.DataFrame, place: Place) -> tuple[Any, ...]:
+    def _chunk(self, rows: Any) -> tuple[Any, ...]:
         """Return rows without those in which something is missing."""
+        frame, place = rows.frame(self.roles), rows.place
         columns: dict[str, Any] = {}
         for name, role in self.roles.items():
             column = Column(name, role)
@@ -138,8 +138,7 @@ def fit_stream(
     chunks: FileChunks, options: FitOptions, client: Any, rows_at: str | None = None
 ) -> tuple[Model, str]:
     """Fit to files in parts; return the model, and one line on what it took."""
-    first = next(iter(chunks))
-    estimator = unfitted(first[0], chunks.wanted, options)
+    estimator = unfitted(chunks.no_rows(), chunks.wanted, options)
     if client is None:
         estimator.fit(chunks, rows_at=rows_at)
     else:

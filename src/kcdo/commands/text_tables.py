@@ -18,7 +18,7 @@ from kcdo.commands.columns import MISSING_NUMBERS, Place, with_numbers
 from kcdo.commands.contents import Content, content_of_texts, named, typed_texts
 from kcdo.commands.kinds import encoding_of
 from kcdo.commands.naming import Role, check_distinct
-from kcdo.commands.packing import Stream, StreamTable
+from kcdo.commands.packing import LineTable, Span, Stream
 from kcdo.commands.style import Style
 from kcdo.errors import InvalidInputError, KcdoWarning
 
@@ -99,7 +99,7 @@ class TextChunk:
         return frame[positions]
 
 
-class TextTable(StreamTable):
+class TextTable(LineTable):
     """A table of text; comma, semicolon or tab are told apart unless the style says which.
 
     Attributes
@@ -119,16 +119,18 @@ class TextTable(StreamTable):
         self.size = stream.size
         self.encoding = encoding_of(stream.start)
         self._text = io.TextIOWrapper(stream.file, encoding=self.encoding, newline="")
-        self._lines = self._checked_lines()
-        head = list(islice((line for line in self._lines if line.strip()), _SNIFFED_LINES))
+        lines = self._checked_lines(self._text)
+        start = _start(lines, _SNIFFED_LINES)
+        head = [line for line in start if line.strip()]
         if not head:
             raise InvalidInputError(f"{stream.name} is empty.")
         self._check_nul(head, "its first lines")
         self.delimiter = style.sep or _delimiter([head[0].lstrip(_MARK), *head[1:]])
         self._line_length = sum(map(len, head)) / len(head)
-        self._lines = chain(head, self._lines)
+        self._lines = self._counted_lines(chain(start, lines))
         self.columns: list[str] = []
         self.header, fields = next(self._records(self._lines, 0))
+        self._header_stop = self._taken
         names = fields or self.header.lstrip(_MARK).rstrip("\r\n").split(self.delimiter)
         self.columns = [name.strip() for name in names]
         check_distinct(self.columns, stream.name)
@@ -143,11 +145,25 @@ class TextTable(StreamTable):
         start = 1
         rows = max(1, min(rows, int(_CHUNK_CHARACTERS / self._line_length)))
         while lines := list(islice(self._lines, rows)):
-            self._check_nul(lines, f"row {start} or a later one")
-            records = lines if self._plain(lines) else self._counted(lines, start)
-            if records:
-                yield TextChunk(self, records, Place(self._stream.name, start, self._style))
-                start += len(records)
+            chunk = self._chunk(lines, start)
+            if chunk.records:
+                yield chunk
+                start += len(chunk)
+
+    def within(self, span: Span, rows: int) -> Iterator[TextChunk]:
+        """Yield the rows of a span, at once."""
+        self._lines = self._checked_lines(self._text_of(span))
+        yield self._chunk(list(self._lines), span.row)
+
+    @property
+    def _rows_start(self) -> int:
+        return self._header_stop
+
+    def _chunk(self, lines: list[str], start: int) -> TextChunk:
+        """Return the rows in some lines, and in those that belong to the last of them."""
+        self._check_nul(lines, f"row {start} or a later one")
+        records = lines if self._plain(lines) else self._counted(lines, start)
+        return TextChunk(self, records, Place(self._stream.name, start, self._style))
 
     def _plain(self, lines: list[str]) -> bool:
         """Whether every line is a row with all its fields, found out without a look at each."""
@@ -156,7 +172,7 @@ class TextTable(StreamTable):
         return full and '"' not in "".join(lines)
 
     def _counted(self, lines: list[str], start: int) -> list[str]:
-        """Return the rows in some lines, and in those that belong to the last of them."""
+        """Return the rows, each with all its fields."""
         width = len(self.columns)
         records: list[str] = []
         for record, fields in self._records(iter(lines), start):
@@ -226,15 +242,24 @@ class TextTable(StreamTable):
                 "save it as UTF-8, or as UTF-16 with a byte order mark."
             )
 
-    def _checked_lines(self) -> Iterator[str]:
+    def _checked_lines(self, text: io.TextIOWrapper) -> Iterator[str]:
         with self._stream.damage_explained():
             try:
-                yield from self._text
+                yield from text
             except UnicodeDecodeError as error:
                 raise InvalidInputError(
                     f"{self._stream.name} is not a table of text in UTF-8 ({error.reason}): save "
                     "it as UTF-8."
                 ) from error
+
+
+def _start(lines: Iterator[str], count: int) -> list[str]:
+    """Take lines until so many of them are not blank."""
+    found: list[str] = []
+    while count and (line := next(lines, None)) is not None:
+        found.append(line)
+        count -= bool(line.strip())
+    return found
 
 
 def _delimiter(lines: list[str]) -> str:

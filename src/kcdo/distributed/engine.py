@@ -12,7 +12,7 @@ from kcdo.errors import InvalidInputError, InvalidTypeError, KcdoError, NotEnoug
 from kcdo.parallel import alone, blas_limit, mapped_ahead, thread_count
 from kcdo.progress import SILENT, Progress
 
-__all__ = ["Engine", "LocalEngine", "StreamFacts", "Task", "chunk_value", "naming"]
+__all__ = ["BegunChunks", "Engine", "LocalEngine", "StreamFacts", "Task", "chunk_value", "naming"]
 
 
 class Task(ABC):
@@ -63,10 +63,10 @@ class Engine(ABC):
         """Return the results of all chunks in their order: small ones."""
         return self.total(_Listed(task), _joined, stage) or []
 
-    def total(self, task: Task, add: Add, stage: str) -> Any:
+    def total(self, task: Task, add: Add, stage: str, detail: str = "") -> Any:
         """Return the results of all chunks, added by the fixed tree."""
         self.facts.passes += 1
-        with self._progress.stage(stage):
+        with self._progress.stage(stage, detail):
             found = self._total(task, add)
         self.facts.seconds = time.perf_counter() - self._started
         return found
@@ -80,6 +80,40 @@ class Engine(ABC):
             self._progress.update(done, self.facts.chunks)
 
 
+class BegunChunks:
+    """Chunks of an iterable; those that were looked at are not read again by the next pass.
+
+    Examples
+    --------
+    >>> chunks = BegunChunks("abc")
+    >>> chunks[0], list(chunks), list(chunks)
+    ('a', ['a', 'b', 'c'], ['a', 'b', 'c'])
+    """
+
+    def __init__(self, source: Iterable[Any]) -> None:
+        self._source = source
+        self._seen: list[Any] = []
+        self._rest: Iterator[Any] | None = None
+
+    def __getitem__(self, number: int) -> Any:
+        if self._rest is None:
+            self._rest = iter(self._source)
+        while len(self._seen) <= number:
+            try:
+                self._seen.append(next(self._rest))
+            except StopIteration:
+                raise IndexError(number) from None
+        return self._seen[number]
+
+    def __iter__(self) -> Iterator[Any]:
+        seen, rest = self._seen, self._rest
+        self._seen, self._rest = [], None
+        seen.reverse()
+        while seen:
+            yield seen.pop()  # no longer held here
+        yield from self._source if rest is None else rest
+
+
 class LocalEngine(Engine):
     """Chunks of an iterable, read by this thread and worked on by others."""
 
@@ -90,15 +124,14 @@ class LocalEngine(Engine):
         progress: Progress = SILENT,
     ) -> None:
         super().__init__(progress)
-        self._source, self._threads = source, thread_count(n_jobs)
+        self._source = source if isinstance(source, BegunChunks) else BegunChunks(source)
+        self._threads = thread_count(n_jobs)
 
     def one(self, number: int, task: Task) -> Any:
         """Return the result of one chunk; raise IndexError if there is no such chunk."""
-        for i, chunk in enumerate(self._source):
-            if i == number:
-                with naming(f"chunk {i}"), alone():
-                    return chunk_value(task, last, i, chunk)
-        raise IndexError(number)
+        chunk = self._source[number]
+        with naming(f"chunk {number}"), alone():
+            return chunk_value(task, last, number, chunk)
 
     def _total(self, task: Task, add: Add) -> Any:
         tree, own, current = TreeSum(add), TreeSum(add), 0

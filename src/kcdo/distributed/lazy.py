@@ -1,6 +1,7 @@
 """Predictions of Dask collections: Dask collections too, computed when they are asked for."""
 
-import uuid
+import hashlib
+import pickle
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,8 @@ __all__ = ["lazy_frame", "lazy_values"]
 def lazy_values(model: Any, method: str, X: Any, y: Any = None, width: int | None = None) -> Any:
     """Return ``getattr(model, method)(X)``, or of X and y, as a Dask array (N,) or (N, width).
 
-    The model is in the graph once; each worker that needs it gets it once.
+    The model is in the graph once, also of several predictions that are computed together; each
+    worker that needs it gets it once.
     """
     parts, shared = _parts(X, y), _shared(model)
     tail = () if width is None else (width,)
@@ -65,7 +67,9 @@ def _sizes(X: Any, count: int) -> list[float]:
 
 
 def _shared(model: Any) -> Any:
-    return delayed(model, name=f"kcdo-model-{uuid.uuid4().hex}", traverse=False)
+    """Return the model as a task, which all predictions of the same fit have in common."""
+    fit = hashlib.sha256(pickle.dumps(model)).hexdigest()
+    return delayed(model, name=f"kcdo-model-{fit}", traverse=False)
 
 
 def _values(model: Any, method: str, number: int, part: Any, tail: tuple[int, ...]) -> Any:

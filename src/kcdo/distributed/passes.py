@@ -47,8 +47,9 @@ class Overview:
         Rows of each chunk that have a weight.
     lower, upper : (d,)
         Range of the outputs.
-    categories : dict
-        Values of each categorical column, in the order in which they appear.
+    categories : tuple of pairs
+        Each categorical column, and its values with the chunk that each was first met in, in the
+        order in which they appear.
     nbytes : int
         Size of the arrays.
     """
@@ -56,7 +57,7 @@ class Overview:
     counts: list[int]
     lower: Any = np.inf
     upper: Any = -np.inf
-    categories: tuple[tuple[int, tuple[Hashable, ...]], ...] = ()
+    categories: tuple[tuple[int, dict[Hashable, int]], ...] = ()
     nbytes: int = 0
 
     @property
@@ -71,14 +72,15 @@ class Overview:
 
     def plus(self, other: "Overview") -> "Overview":
         """Return the overview of these chunks and those that follow."""
-        known = {place: dict.fromkeys(values) for place, values in self.categories}
+        known = {place: dict(values) for place, values in self.categories}
         for place, values in other.categories:
-            known.setdefault(place, {}).update(dict.fromkeys(values))
+            before = known.setdefault(place, {})
+            before.update((value, chunk) for value, chunk in values.items() if value not in before)
         return Overview(
             self.counts + other.counts,
             np.minimum(self.lower, other.lower),
             np.maximum(self.upper, other.upper),
-            tuple((place, tuple(values)) for place, values in known.items()),
+            tuple(known.items()),
             self.nbytes + other.nbytes,
         )
 
@@ -89,9 +91,10 @@ class Overview:
             others = [value for value in values if not isinstance(value, str)]
             if texts and others:
                 name = repr(names[place]) if names is not None else place
+                text, other = texts[0], others[0]
                 raise InvalidInputError(
-                    f"column {name} has texts such as {texts[0]!r} in some chunks and numbers "
-                    f"such as {others[0]!r} in others: give all chunks the same type."
+                    f"column {name} has texts such as {text!r} in chunk {values[text]} and numbers "
+                    f"such as {other!r} in chunk {values[other]}: give all chunks the same type."
                 )
         return {
             place: {value: i for i, value in enumerate(values)} for place, values in self.categories
@@ -106,11 +109,11 @@ class Look(Task):
 
     def __call__(self, item: Any) -> Overview:
         """Return what there is to know of one chunk."""
-        _, chunk = item
+        number, chunk = item
         if not len(chunk[0]):
             return Overview([0])
         (X, Y, weights), categories = self.reader.looked_at(chunk)
-        met = tuple((place, tuple(codes)) for place, codes in categories.items())
+        met = tuple((place, dict.fromkeys(codes, number)) for place, codes in categories.items())
         nbytes = X.nbytes + Y.nbytes + weights.nbytes
         if not len(X):  # every weight was 0
             return Overview([0], categories=met, nbytes=nbytes)

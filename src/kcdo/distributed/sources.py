@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from kcdo.distributed.engine import Engine, LocalEngine
+from kcdo.distributed.engine import BegunChunks, Engine, LocalEngine
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.extras import import_extra
 from kcdo.progress import SILENT, Progress
 from kcdo.validation import column_names
 
-__all__ = ["engine_for", "is_chunks", "is_dask", "lazily"]
+__all__ = ["engine_for", "is_dask", "lazily"]
 
 
 def engine_for(
@@ -32,26 +32,32 @@ def engine_for(
             "client= is for data on a cluster: X and y must be Dask arrays, Dask data frames, or "
             f"lists of delayed chunks or futures; X is a {type(X).__name__}."
         )
-    if y is not None or not is_chunks(X):
+    chunks = None if y is not None else begun_chunks(X)
+    if chunks is None:
         return None
     if sample_weight is not None:
         raise InvalidInputError(
             "weights of chunks come with them, as (X, y, weight); got sample_weight."
         )
-    return LocalEngine(X, n_jobs, progress)
+    return LocalEngine(chunks, n_jobs, progress)
 
 
-def is_chunks(data: Any) -> bool:
-    """Whether the data are a re-iterable of (X, Y) or (X, Y, weight) chunks."""
+def begun_chunks(data: Any) -> BegunChunks | None:
+    """Return a re-iterable of (X, Y) or (X, Y, weight) chunks, one read; None of other data."""
     if hasattr(data, "shape") or column_names(data) is not None or not isinstance(data, Iterable):
-        return False
+        return None
     if isinstance(data, Iterator):
         raise InvalidInputError(
             "chunks must come from an object that can be iterated over more than once (a list, or "
             "a class with __iter__), because a fit reads them several times; got an iterator."
         )
-    first = next(iter(data), None)
-    return isinstance(first, tuple) and len(first) in (2, 3) and np.ndim(first[0]) == 2
+    chunks = BegunChunks(data)
+    try:
+        first = chunks[0]
+    except IndexError:
+        return None
+    whole = isinstance(first, tuple) and len(first) in (2, 3) and np.ndim(first[0]) == 2
+    return chunks if whole else None
 
 
 def is_dask(data: Any) -> bool:

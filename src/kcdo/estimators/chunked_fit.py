@@ -80,7 +80,7 @@ class ChunkedFit:
         return StreamPlan.of(spec, self.options, self.pilot, judge_alpha=judge_alpha)
 
     def _plain(self, plan: StreamPlan) -> tuple[StreamPlan, NystromSums]:
-        (sums,) = self._summed(plan)
+        (sums,) = self._summed("sums", plan)
         return plan, sums
 
     def _mixture(
@@ -100,7 +100,7 @@ class ChunkedFit:
                 self._plan(replace(spec, kernel_x=learnt.metric.kernel), judge_alpha=True)
             )
         locations = [LocationPlan.of(each, options, pilot, spec) for each in parameters]
-        found = self._summed(*plains, *locations)
+        found = self._summed("sums", *plains, *locations)
         plain, sums = best_plain(plains, found[: len(plains)])
         several = zip(locations, found[len(plains) :], parameters, strict=True)
         tried = [
@@ -111,7 +111,7 @@ class ChunkedFit:
         if learnt is not None and located is not tried[0]:
             located, chosen = located.with_scale(choice, learnt.metric)
         residual = ResidualPlan.of(chosen.residual, located, options, pilot, spec)
-        (residual_sums,) = self._summed(residual)
+        (residual_sums,) = self._summed("sums of residuals", residual)
         near = None if learnt is None or kept is None else (learnt, kept)
         return (
             plain,
@@ -147,17 +147,17 @@ class ChunkedFit:
         try:
             starts = tuple(self.overview.starts)
             keep = KeepRows(self.reader, starts, kept, learnt.metric.kernel)
-            yield kept.written(self.engine.total(keep, keep.add, f"keeping rows, {sizes}"))
+            yield kept.written(self.engine.total(keep, keep.add, "keeping rows", sizes))
         except BaseException:
             kept.remove()
             raise
 
-    def _summed(self, *plans: Any) -> tuple[NystromSums, ...]:
+    def _summed(self, stage: str, *plans: Any) -> tuple[NystromSums, ...]:
         """Return the sums of plans over all rows."""
         centres = max(plan.empty_sums().cross.shape[0] for plan in plans)
-        stage = f"Nyström, {centres} centres, {self.overview.n_rows} rows"
+        sizes = f"{centres} centres, {self.overview.n_rows} rows"
         found: tuple[NystromSums, ...] = self.engine.total(
-            Sum.of(self.reader, *plans), Sum.add, stage
+            Sum.of(self.reader, *plans), Sum.add, stage, sizes
         )
         if found[0].n_rows != self.overview.n_rows:
             raise InvalidInputError(

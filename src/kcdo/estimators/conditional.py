@@ -29,7 +29,7 @@ from kcdo.estimators.kin import check_kin, kin_of_rows
 from kcdo.estimators.parameters import check_parameters
 from kcdo.estimators.streamed import add_models, add_rows, fit_chunks, fit_sums, need_sums
 from kcdo.fitting import DEFAULT_ALPHA, RULES, ModelSpec, joint_fit, ridge_value
-from kcdo.fitting.automatic import SHARES
+from kcdo.fitting.stages import SHARES, pass_shares
 from kcdo.kernels import Kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference
@@ -274,9 +274,9 @@ class ConditionalDensityOperator(FittedDensity):
         rows_at: str | PathLike[str] | None,
     ) -> None:
         started = time.perf_counter()
-        engine = engine_for(
-            X, y, sample_weight, client, n_jobs=self.n_jobs, progress=Progress(self.verbose)
-        )
+        passes = pass_shares(self.selection, keeps_rows=rows_at is not None)
+        progress = Progress(self.verbose, passes)
+        engine = engine_for(X, y, sample_weight, client, n_jobs=self.n_jobs, progress=progress)
         if rows_at is not None and (engine is None or self.selection != "auto"):
             raise InvalidInputError(
                 'rows_at= is for chunks, fitted with selection="auto": other fits keep what they '

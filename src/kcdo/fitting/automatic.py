@@ -40,21 +40,6 @@ CHOOSERS: tuple[Chooser, ...] = (
 )
 CHOOSERS_BESIDE: tuple[Chooser, ...] = (nearest_rows,)  # judged beside the others and their weights
 
-# How long stages take, of the whole: of the clock, of fits to 300 and to 1000 rows. A guide for
-# progress, no promise.
-SHARES = {
-    "families": 0.12,
-    "metric": 0.18,
-    "transform": 0.13,
-    "conditional mean": 0.01,
-    "location and scale": 0.16,
-    "plain density": 0.13,
-    "smoothed rows": 0.07,
-    "weights": 0.17,
-    "nearest rows": 0.02,
-    "atoms": 0.01,
-}
-
 
 @dataclass(frozen=True, eq=False)
 class AutomaticFit:
