@@ -98,6 +98,47 @@ def test_discrete_outputs_and_more_inputs_than_rows(short_searches, rng):
     assert model.conditional(X[:1]).sample(2, random_state=0).shape == (1, 2, 2)
 
 
+def test_fourteen_counts(short_searches):
+    """As many counts as in the set of river samples: all values are whole, and dependence is kept.
+
+    One rare species that is nearly always absent, the others by a common cause.
+    """
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((40, 5))
+    cause = X[:, :1] + 0.5 * rng.standard_normal((40, 1))
+    Y = np.clip(np.round(1.5 + cause + 0.5 * rng.standard_normal((40, 14))), 0, 5)
+    Y[:, 13] = np.arange(40) % 20 == 0
+    model = kcdo.ConditionalDensityOperator().fit(X, Y)
+    assert isinstance(model._operator, ChainModel)
+    assert np.all(np.isfinite(model.score_samples(X, Y)))
+    dist = model.conditional(X[:2])
+    draws = dist.sample(64, random_state=0)
+    assert draws.shape == (2, 64, 14)
+    assert np.mean(np.abs(draws - np.round(draws)) < 1e-6) > 0.5
+    assert np.mean(np.abs(draws[:, :, 13]) < 0.5) > 0.8
+    assert dist.summary(["mean", "q50"])["q50"].shape == (2, 14)
+
+
+def test_ten_times_more_inputs_than_rows(short_searches):
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((30, 300))
+    first = X[:, :1] + 0.3 * rng.standard_normal((30, 1))
+    Y = np.hstack([first, first + 0.1 * rng.standard_normal((30, 3))])
+    model = kcdo.ConditionalDensityOperator().fit(X, Y)
+    new = rng.standard_normal((20, 300))
+    assert np.all(np.isfinite(model.score_samples(X, Y)))
+    assert np.all(np.isfinite(model.predict(new)))
+    spread = np.sqrt(np.einsum("qdd->qd", model.conditional(new[:2]).cov()))
+    assert np.all((spread > 0.05) & (spread < 5.0))
+
+
+def test_plots_of_a_chain_are_pairs_of_outputs(fitted):
+    model, X, _ = fitted
+    figure = kcdo.plot_pairs(model.conditional(X[:1]))
+    labels = {(ax.get_xlabel(), ax.get_ylabel()) for ax in figure.axes}
+    assert labels >= {("y0", "y1"), ("y2", "y3"), ("y3", "density")}
+
+
 def test_weights_of_rows_count(short_searches, rng):
     """Rows of weight 0 count as absent."""
     X, Y = four_outputs(rng, 28)

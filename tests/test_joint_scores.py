@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
-from kcdo.commands.scores import _joint_lines
+import kcdo
+from kcdo.commands.models import Model
+from kcdo.commands.scores import _joint_lines, scores
 from kcdo.errors import MissingExtraError
 from kcdo.metrics import joint_scores
+from kcdo.reports.accuracy import measure_in_parts
 from tests.gaussian_chain import distribution, gaussian_chain, truth
 
 X = np.linspace(-1, 1, 60)[:, None]
@@ -46,3 +49,51 @@ def test_ranks_need_no_package(monkeypatch):
     monkeypatch.setattr("kcdo.metrics.joint.scoringrules", missing)
     few = distribution(gaussian_chain(X[:5]))
     assert list(joint_scores(few, few.mean())) == ["rank_histogram"]
+
+
+def test_scores_in_parts_are_those_of_all_rows(found_in_parts):
+    """Progress is told on the way; units are those of all rows."""
+    found, whole, shown = found_in_parts
+    assert shown == [50, 100, 120]
+    for name in ("variogram_score", "energy_score"):
+        assert found[name] == pytest.approx(whole[name], rel=0.1)
+    assert np.sum(found["rank_histogram"]) == pytest.approx(1.0)
+
+
+@pytest.fixture
+def found_in_parts(rng):
+    X = rng.uniform(size=(120, 1))
+    Y = np.sort(X, axis=0) @ [[1.0, 20.0]] + rng.normal(size=(120, 2))
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
+    shown = []
+    found = scores(Model.of(model), X, Y, shown.append)
+    return found, joint_scores(model.conditional(X), Y), shown
+
+
+def test_a_report_tells_how_far_it_is(rng, monkeypatch, tmp_path):
+    X = rng.uniform(size=(60, 1))
+    Y = X + rng.normal(size=(60, 2))
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
+    told = []
+
+    def update(self, done, total):
+        told.append((done, total))
+
+    monkeypatch.setattr("kcdo.progress.Progress.update", update)
+    model.report(tmp_path / "r.html", X, Y, held_out=False)
+    assert {(50, 60), (60, 60)} <= set(told)
+
+
+def test_accuracy_of_parts_has_the_ranks_of_all(rng):
+    X = rng.uniform(size=(80, 1))
+    Y = X + rng.normal(size=(80, 2))
+    model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
+    shown = []
+    accuracy = measure_in_parts(model.conditional(X), Y, False, model.marginal(), shown.append)
+    assert shown == [50, 30]
+    assert sum(accuracy.rank_shares) == pytest.approx(1.0)
+    np.testing.assert_allclose(accuracy.rank_histogram.shares, accuracy.rank_shares)
+    single = measure_in_parts(
+        model.conditional(X).marginal(0), Y[:, :1], True, model.marginal().marginal(0)
+    )
+    assert single.rank_histogram is None

@@ -255,6 +255,8 @@ def test_several_outputs_have_marginals_and_two_a_joint_density(tmp_path):
     grid, densities, _ = made.unpack(0)
     coarse = np.interp(np.linspace(grid[0], grid[-1], side), grid, densities[0])
     np.testing.assert_allclose(first, coarse / coarse.sum(), atol=0.01)
+    assert "Calibration of all outputs at once" in made.text
+    assert "of the rank histogram" in made.text
     assert "Calibration of y1" in made.text
     assert "Effects on y1" in made.text
 

@@ -20,6 +20,7 @@ from kcdo.rows import dealt
 
 _LEVELS = (0.5, 0.9, 0.95)
 _AT_ONCE = 500  # rows whose distributions fit into what is kept of them
+_JOINT_AT_ONCE = 50  # rows of several outputs, whose draws take long: progress is told in between
 _MOST_KEPT = 1000  # rows whose predictions a model keeps
 
 
@@ -31,12 +32,12 @@ def scores(
     ``show`` is told how many rows are done.
     """
     dist = model.estimator.conditional(X)
-    # distributions of some rows are kept, and serve every score; joint scores are of all outputs
-    step = _AT_ONCE if dist.n_outputs == 1 else len(Y)
-    parts = []
+    # distributions of some rows are kept, and serve every score
+    step = _AT_ONCE if dist.n_outputs == 1 else _JOINT_AT_ONCE
+    parts, unit = [], _columns(Y).std(axis=0)
     for start in range(0, len(Y), step):
         rows = slice(start, start + step)
-        parts.append(_scores(model, dist[rows], take_rows(Y, rows)))
+        parts.append(_scores(model, dist[rows], take_rows(Y, rows), unit))
         if show is not None:
             show(min(start + step, len(Y)))
     return _joined(parts) | _calibrated(model, X, Y)
@@ -59,11 +60,11 @@ def scores_in_turn(
     """
     if len(Y) < FEWEST_ROWS:
         return {}, None
-    parts = []
+    parts, unit = [], _columns(Y).std(axis=0)
 
     def scored() -> Iterator[tuple[NDArray[np.integer], Any]]:
         for rows, dist in held_out_in_turn(model.estimator, X, Y, _MOST_KEPT, weights):
-            parts.append(_scores(model, dist, take_rows(Y, rows)))
+            parts.append(_scores(model, dist, take_rows(Y, rows), unit))
             yield rows, dist
             show(len(parts))
 
@@ -101,14 +102,14 @@ def _averaged(parts: list[Any], counts: list[int]) -> Any:
     return np.average(parts, axis=0, weights=counts).tolist()
 
 
-def _scores(model: Model, dist: Any, Y: Any) -> dict[str, Any]:
+def _scores(model: Model, dist: Any, Y: Any, unit: Array) -> dict[str, Any]:
     if dist.n_outputs > 1:
         dist.mean()  # what a chain draws for it is kept, and serves every marginal
     singles = {model.targets[0]: (dist, Y)}
     if not model.flat:
         pairs = enumerate(zip(model.targets, _columns(Y).T, strict=True))
         singles = {t: (dist.marginal(i), column) for i, (t, column) in pairs}
-    joint = metrics.joint_scores(dist, Y) if dist.n_outputs > 1 else {}
+    joint = metrics.joint_scores(dist, Y, unit=unit) if dist.n_outputs > 1 else {}
     return {
         "rows": len(Y),
         "log_score": metrics.log_score(dist, Y),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kcdo.arrays import Array
 from kcdo.errors import MissingExtraError
@@ -15,7 +16,9 @@ _DRAWS, _DRAWS_PER_OUTPUT = 128, 16  # of each row
 _TENTHS = 10
 
 
-def joint_scores(dist: Predictive, Y: Any, *, random_state: int = 0) -> dict[str, Any]:
+def joint_scores(
+    dist: Predictive, Y: Any, *, random_state: int = 0, unit: ArrayLike | None = None
+) -> dict[str, Any]:
     """Return the scores of several outputs at once, in units of the spread of each.
 
     All are of the same draws, 128 of each query or 16 times the outputs, as those of a chain of
@@ -27,6 +30,9 @@ def joint_scores(dist: Predictive, Y: Any, *, random_state: int = 0) -> dict[str
         As in :func:`~kcdo.metrics.log_score`, for several outputs.
     random_state : int
         Seed of the draws.
+    unit : array of shape (d,), optional
+        What outputs are measured in, instead of the spread of these: that of more rows, of which
+        these are some.
 
     Returns
     -------
@@ -45,7 +51,7 @@ def joint_scores(dist: Predictive, Y: Any, *, random_state: int = 0) -> dict[str
     10
     """
     outputs = checked_outputs(dist, Y)
-    spread = outputs.std(axis=0)
+    spread = outputs.std(axis=0) if unit is None else np.asarray(unit, dtype=float)
     unit = np.where(spread > 0, spread, 1.0)
     n = max(_DRAWS, _DRAWS_PER_OUTPUT * outputs.shape[1])
     draws = dist.sample(n, random_state=random_state).reshape(len(outputs), n, -1)

@@ -1,6 +1,6 @@
 """How good the predictions are on given rows: scores, coverage, calibration."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +21,7 @@ from kcdo.metrics.nearness import place_and_width
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _AT_ONCE = 500  # rows whose distributions fit into what is kept of them
+_JOINT_AT_ONCE = 50  # rows of several outputs, whose draws take long: progress is told in between
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +75,14 @@ class OutputAccuracy:
 class Accuracy:
     """Accuracy on some rows: the joint log densities, and the accuracy of every output.
 
-    ``joint`` has the scores of several outputs at once, by name.
+    ``joint`` has the scores of several outputs at once, by name, ``rank_shares`` the share of their
+    multivariate ranks in each part of equal size.
     """
 
     log_densities: Array
     outputs: tuple[OutputAccuracy, ...]
     joint: dict[str, float] = field(default_factory=dict)
+    rank_shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         shape(self.log_densities, None)
@@ -90,6 +93,15 @@ class Accuracy:
         """Mean log density over the rows whose outputs the model thinks possible."""
         possible = np.isfinite(self.log_densities)
         return float(self.log_densities[possible].mean()) if possible.any() else -np.inf
+
+    @property
+    def rank_histogram(self) -> HistogramTest | None:
+        """Shares of multivariate ranks, with what chance allows; None of one output."""
+        bins = len(self.rank_shares)
+        if not bins:
+            return None
+        counts = np.rint(np.array(self.rank_shares) * len(self.log_densities)).astype(int)
+        return pit_histogram_test(np.repeat((np.arange(bins) + 0.5) / bins, counts), bins)
 
     @classmethod
     def joined(cls, parts: Sequence["Accuracy"]) -> "Accuracy":
@@ -104,6 +116,7 @@ class Accuracy:
                 name: float(np.average([part.joint[name] for part in parts], weights=counts))
                 for name in parts[0].joint
             },
+            tuple(np.average([part.rank_shares for part in parts], axis=0, weights=counts)),
         )
 
     @property
@@ -113,30 +126,47 @@ class Accuracy:
 
 
 def measure_in_parts(
-    dist: ConditionalDistribution, Y: Array, flat: bool, marginal: ConditionalDistribution
+    dist: ConditionalDistribution,
+    Y: Array,
+    flat: bool,
+    marginal: ConditionalDistribution,
+    show: Callable[[int], None] | None = None,
 ) -> Accuracy:
-    """Return the accuracy of predictions, one per row of Y (N, d), some rows at a time."""
-    step = _AT_ONCE if flat else len(Y)  # joint scores are of all rows
-    parts = [slice(start, start + step) for start in range(0, len(Y), step)]
-    return Accuracy.joined([measure_accuracy(dist[p], Y[p], flat, marginal) for p in parts])
+    """Return the accuracy of predictions, one per row of Y (N, d), some rows at a time.
+
+    ``show`` is told how many more rows are done.
+    """
+    step, unit, parts = _AT_ONCE if flat else _JOINT_AT_ONCE, Y.std(axis=0), []
+    for start in range(0, len(Y), step):
+        rows = slice(start, start + step)
+        parts.append(measure_accuracy(dist[rows], Y[rows], flat, marginal, unit))
+        if show is not None:
+            show(len(Y[rows]))
+    return Accuracy.joined(parts)
 
 
 def measure_accuracy(
-    dist: ConditionalDistribution, Y: Array, flat: bool, marginal: ConditionalDistribution
+    dist: ConditionalDistribution,
+    Y: Array,
+    flat: bool,
+    marginal: ConditionalDistribution,
+    unit: Array | None = None,
 ) -> Accuracy:
     """Return the accuracy of predictions, one per row of Y (N, d).
 
-    ``marginal`` is the distribution of the training outputs, which a model without inputs predicts.
+    ``marginal`` is the distribution of the training outputs, which a model without inputs predicts;
+    joint scores are in units (d,), by default the spread of these outputs.
     """
     log_densities = dist.logpdf_pairs(Y[:, 0] if flat else Y)
     if flat:
         return Accuracy(log_densities, (_output_accuracy(dist, Y[:, 0], marginal),))
     dist.mean()  # what a chain draws for it is kept, and serves every marginal
-    scores = {k: v for k, v in joint_scores(dist, Y).items() if isinstance(v, float)}
+    scores = joint_scores(dist, Y, unit=unit)
+    shares = tuple(scores.pop("rank_histogram"))
     outputs = [
         _output_accuracy(dist.marginal(k), y, marginal.marginal(k)) for k, y in enumerate(Y.T)
     ]
-    return Accuracy(log_densities, tuple(outputs), scores)
+    return Accuracy(log_densities, tuple(outputs), scores, shares)
 
 
 def _output_accuracy(

@@ -78,6 +78,16 @@ def column_histogram(column: Column) -> Spark | None:
 
 def pit_histogram(test: HistogramTest, label: str) -> Figure:
     """Return the histogram of F(y|x) with the band of the test."""
+    return _shares(test, f"PIT histogram of {label}", "F(y | x)")
+
+
+def rank_histogram(test: HistogramTest) -> Figure:
+    """Return the histogram of joint outputs' ranks among draws, with the band of the test."""
+    return _shares(test, "Rank histogram of all outputs", "rank among draws")
+
+
+def _shares(test: HistogramTest, title: str, across: str) -> Figure:
+    """Return bars of shares that are equal if calibrated."""
     share, n = test.shares, len(test.shares)
     top = 1.15 * max(share.max(), test.high, 2 / n)
     width = (_SIDE - _LEFT - _RIGHT) / n
@@ -89,10 +99,10 @@ def pit_histogram(test: HistogramTest, label: str) -> Figure:
     worst = int(np.argmax(np.abs(share - 1 / n)))
     return Figure(
         text=(
-            f"PIT histogram of {label}: {n} bars, each {1 / n:.0%} if calibrated; farthest from it "
+            f"{title}: {n} bars, each {1 / n:.0%} if calibrated; farthest from it "
             f"is bar {worst + 1} with {share[worst]:.0%}"
         ),
-        across="F(y | x)",
+        across=across,
         upwards="share of rows",
         ticks=_x_ticks(("0", "0.5", "1"))
         + _y_ticks([t for t in (0.0, 0.1, 0.2, 0.4, 0.6, 0.8) if t < top], top),

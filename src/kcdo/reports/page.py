@@ -2,7 +2,7 @@
 
 import datetime
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -161,14 +161,26 @@ class _Writer:
             else:
                 some = shown.some_rows(most)
                 parts = iter([(some, shown.model.conditional(shown.table(some)))])
-            found = [(rows, self._measured(rows, dist)) for rows, dist in parts]
+            found = self._measured(parts, len(shown.some_rows(most)))
         accuracy = Accuracy.joined([part for _, part in found])
         return MeasuredData(shown, np.concatenate([rows for rows, _ in found]), accuracy)
 
-    def _measured(self, rows: NDArray[np.integer], dist: Any) -> Accuracy:
+    def _measured(
+        self, parts: Iterable[tuple[NDArray[np.integer], Any]], total: int
+    ) -> list[tuple[NDArray[np.integer], Accuracy]]:
+        """Return rows and how well they are foretold; there are at most ``total`` rows."""
         shown, marginal = self._shown, self._shown.model.marginal()
-        Y = np.column_stack([column.values[rows] for column in shown.outputs])
-        return measure_in_parts(dist, Y, shown.flat, marginal)
+        found, done = [], 0
+
+        def show(more: int) -> None:
+            nonlocal done
+            done += more
+            self._progress.update(done, total)
+
+        for rows, dist in parts:
+            Y = np.column_stack([column.values[rows] for column in shown.outputs])
+            found.append((rows, measure_in_parts(dist, Y, shown.flat, marginal, show)))
+        return found
 
     def _accuracy(self, data: MeasuredData) -> dict[str, Any]:
         rows = self._shown.measured(data.n, self._held_out)

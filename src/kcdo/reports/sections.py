@@ -18,7 +18,12 @@ from kcdo.reports.accuracy import LEVELS, Accuracy, OutputAccuracy
 from kcdo.reports.columns import Column
 from kcdo.reports.effect_figures import effect_figures
 from kcdo.reports.effects import Effect
-from kcdo.reports.figures import calibration_curve, column_histogram, pit_histogram
+from kcdo.reports.figures import (
+    calibration_curve,
+    column_histogram,
+    pit_histogram,
+    rank_histogram,
+)
 from kcdo.reports.shown import MeasuredRows
 from kcdo.reports.text import number, with_unit
 
@@ -77,6 +82,7 @@ def accuracy_section(
         "log_score": accuracy.log_score,
         "unit": ", ".join(column.unit or column.label for column in outputs),
         "joint": [(_JOINT[name], value) for name, value in accuracy.joint.items()],
+        "ranks": _ranks(accuracy.rank_histogram),
         "outputs": [
             _output_scores(column, found, drawn=k < _MOST_FIGURES)
             for k, (column, found) in enumerate(pairs)
@@ -155,12 +161,19 @@ def _output_scores(column: Column, found: OutputAccuracy, *, drawn: bool) -> dic
     }
 
 
-def _bars_outside(test: HistogramTest) -> str:
+def _ranks(test: HistogramTest | None) -> dict[str, Any] | None:
+    """Return the histogram of joint ranks, and what it says; None of one output."""
+    if test is None:
+        return None
+    return {"verdict": _bars_outside(test, "rank"), "figure": rank_histogram(test)}
+
+
+def _bars_outside(test: HistogramTest, kind: str = "PIT") -> str:
     bins = len(test.shares)
     bars = [f"{i / bins:g} to {(i + 1) / bins:g} ({test.shares[i]:.0%})" for i in test.outside]
     if not bars:
-        return "All bars of the PIT histogram end inside its band."
-    return f"Bars of the PIT histogram that end outside its band: {', '.join(bars)}."
+        return f"All bars of the {kind} histogram end inside its band."
+    return f"Bars of the {kind} histogram that end outside its band: {', '.join(bars)}."
 
 
 def _data_line(column: Column, role: str) -> dict[str, Any]:

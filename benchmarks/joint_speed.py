@@ -1,0 +1,155 @@
+"""What several outputs cost beside as many single ones: ratios of processor time in one run.
+
+    python -m benchmarks.joint_speed [--outputs 3 8] [--rows 1000] [--quick] [--page PAGE]
+
+A default fit of d outputs stands beside default fits of each of them alone, log densities and draws
+beside d times those of one output, both divided by the orders that the chain kept; a sample input
+beside as many point queries; ``report`` and ``evaluate`` beside d times those of one output.
+Processor time, as other work on the machine hardly changes it: set OMP_NUM_THREADS=1, or idle
+threads of BLAS count too.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import kcdo
+from benchmarks.speed import Row, table
+from experiments.pages import replace_table
+from kcdo.arrays import Array
+from kcdo.commands.models import Model
+from kcdo.commands.scores import scores
+
+P = 8
+_SCORED_ROWS = 100
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is asked of a fit."""
+
+    densities: int = 10_000
+    queries: int = 100
+    draws: int = 1_000
+    points: int = 20_000
+
+    @classmethod
+    def quick(cls) -> "Sizes":
+        """Return sizes that only try the script."""
+        return cls(200, 5, 50, 200)
+
+
+def outputs(n: int, d: int, seed: int = 0) -> tuple[Array, Array]:
+    """Return inputs, and outputs each of which depends on an input and on the output before it."""
+    rng = np.random.default_rng(seed)
+    X, Y = rng.standard_normal((n, P)), np.zeros((n, d))
+    for j in range(d):
+        before = 0.5 * Y[:, j - 1] ** 2 if j else 0.0
+        Y[:, j] = np.sin(X[:, j % P]) + before + 0.3 * rng.standard_normal(n)
+    return X, (Y - Y.mean(axis=0)) / Y.std(axis=0)
+
+
+def seconds(work: Callable[..., Any], *given: Any) -> tuple[float, Any]:
+    """Return the processor time of one call, and its result."""
+    started = time.process_time()
+    result = work(*given)
+    return time.process_time() - started, result
+
+
+def rows_of(d: int, n: int, sizes: Sizes) -> list[Row]:
+    """Return the lines of the table for d outputs and n training rows."""
+    X, Y = outputs(n, d)
+    alone, (single, *_) = seconds(lambda: [default().fit(X, y) for y in Y.T])
+    took, joint = seconds(lambda: default().fit(X, Y))
+    orders = len(joint.report_.weights)
+    kind = f"d = {d}, {orders} order{'s' if orders > 1 else ''}"
+    rows = [line(f"default fit, N = {n:,}, {kind}", took / orders, alone, "d fits of one", "≤ 1.5")]
+    for name, ask, target in questions(X, Y, sizes):
+        took, one = seconds(ask, joint, Y)[0], seconds(ask, single, Y[:, 0])[0]
+        share = orders if target == "≤ 2" else 1
+        rows.append(line(f"{name}, {kind}", took / share, d * one, "d times one output", target))
+    took, each = (
+        seconds(sampled, joint, Y[:1], sizes)[0],
+        seconds(pointwise, joint, Y[:1], sizes)[0],
+    )
+    name = f"sample input of {sizes.points:,} points, {kind}"
+    return [*rows, line(name, took, each, "as many point queries", "≤ 3")]
+
+
+def sampled(model: Any, y: Array, sizes: Sizes) -> Array:
+    """Return the log density of one output at an input that is many points."""
+    return model.conditional(kcdo.SampleInput(new_inputs(sizes)[None])).logpdf_pairs(y)
+
+
+def pointwise(model: Any, y: Array, sizes: Sizes) -> Array:
+    """Return the log densities of one output at each of these points."""
+    return model.conditional(new_inputs(sizes)).logpdf_pairs(np.repeat(y, sizes.points, axis=0))
+
+
+def new_inputs(sizes: Sizes) -> Array:
+    """Return inputs that no model was fitted to."""
+    return outputs(sizes.points, 1, seed=2)[0]
+
+
+def default() -> kcdo.ConditionalDensityOperator:
+    """Return the default estimator."""
+    return kcdo.ConditionalDensityOperator()
+
+
+def questions(
+    X: Array, Y: Array, sizes: Sizes
+) -> list[tuple[str, Callable[[Any, Array], Any], str]]:
+    """Return what a model and its outputs are asked, by name, with the ratio to reach."""
+    rows = np.resize(np.arange(len(X)), sizes.densities)
+    few = slice(0, _SCORED_ROWS)
+
+    def densities(model: Any, y: Array) -> Array:
+        return model.conditional(X[rows] + 1e-6).logpdf_pairs(y[rows])
+
+    def draws(model: Any, y: Array) -> Array:
+        return model.conditional(X[: sizes.queries]).sample(sizes.draws, random_state=0)
+
+    def evaluate(model: Any, y: Array) -> dict[str, Any]:
+        return scores(Model.of(model), X[few], y[few])
+
+    def report(model: Any, y: Array) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            model.report(Path(folder) / "report.html", X[few], y[few])
+
+    return [
+        (f"{sizes.densities:,} log densities", densities, "≤ 2"),
+        (f"{sizes.queries} × {sizes.draws:,} draws", draws, "≤ 2"),
+        (f"evaluate, {_SCORED_ROWS} rows", evaluate, "about 1"),
+        (f"report, {_SCORED_ROWS} rows", report, "about 1"),
+    ]
+
+
+def line(case: str, ours: float, theirs: float, beside: str, target: str) -> Row:
+    """Return a line of the table; ours is per order kept where that is asked."""
+    return Row(case, beside, f"{ours:.3g} s", f"{theirs:.3g} s", f"{ours / theirs:.2f} ×", target)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--outputs", type=int, nargs="+", default=[3, 8])
+    parser.add_argument("--rows", type=int, default=1000, help="training rows")
+    parser.add_argument("--quick", action="store_true", help="few queries, to try the script")
+    parser.add_argument("--page", type=Path, help="a page with the marks of this table")
+    options = parser.parse_args()
+    sizes = Sizes.quick() if options.quick else Sizes()
+    rows: list[Row] = []
+    for d in options.outputs:
+        rows += rows_of(d, options.rows, sizes)
+        print(table(rows), flush=True)
+    if options.page:
+        replace_table(options.page, table(rows), "joint speed")
+
+
+if __name__ == "__main__":
+    main()
