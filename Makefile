@@ -23,10 +23,8 @@ SEED ?= 0
 fuzz: $(VENV)/.installed-test ## random problems against what must hold of a fit: MINUTES=10 SEED=0
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.campaign --minutes $(MINUTES) --seed $(SEED)
 
-campaign: fuzz ## fuzz, changed model files, kills, long lives and designs: hours, see docs/reliability.md
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.model_files --count 5000
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.lives
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.designs --seeds 5
+campaign: $(VENV)/.installed-test ## 100,000 fuzz checks, model files, kills, long lives, designs: hours
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz
 
 ecosystem: ## test kcdo inside other packages, one environment for each extra
 	$(PYTHON) .ci/ecosystem.py

@@ -86,3 +86,15 @@ def test_names_of_columns_are_told(rng):
         M(selection="heuristic").fit(frame, Y[:, 0])
     with pytest.raises(InvalidInputError, match="column 'c' of Y reaches"):
         M(selection="heuristic").fit(X, pd.Series(Y[:, 0] * 1e200, name="c"))
+
+
+def test_one_outlier_of_a_million_sd_hardly_harms_the_others():
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(60, 1)), rng.normal(size=(300, 1))
+    y, z = (x[:, 0] + 0.5 * rng.normal(size=len(x)) for x in (X, new))
+    scores = []
+    for outlier in (0.0, 1e6):
+        y[0] += outlier
+        model = kcdo.ConditionalDensityOperator().fit(X, y)
+        scores.append(np.mean(model.conditional(new).logpdf_pairs(z)))
+    assert scores[1] > scores[0] - 0.3

@@ -5,6 +5,7 @@ import pytest
 
 from tests.fuzz import campaign as fuzz
 from tests.fuzz import designs
+from tests.fuzz.__main__ import main as all_campaigns
 from tests.fuzz.invariants import INVARIANTS, near
 from tests.fuzz.problems import Problem
 
@@ -69,6 +70,18 @@ def test_a_change_that_matters_is_told_by_its_own_name(name, monkeypatch):
     names = ["rows in any order", "units of inputs", "units of outputs", "frames are arrays"]
     found = fuzz.check(problem, names).failures
     assert [failure.invariant for failure in found] == [name]
+
+
+def test_every_campaign_runs_whatever_the_others_find(capfd, monkeypatch):
+    monkeypatch.setattr(
+        "tests.fuzz.__main__.subprocess.call", lambda command: "lives" in command[2]
+    )
+    every = {"one": ["lives"], "other": ["designs", "--seeds", "1"]}
+    assert all_campaigns(every) == 1
+    told = capfd.readouterr().out
+    assert "one: failed after 0 minutes" in told
+    assert "other: passed after 0 minutes" in told
+    assert all_campaigns({"other": every["other"]}) == 0
 
 
 def test_a_problem_follows_from_its_seed():

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import kcdo
+from kcdo import parallel
 from kcdo.errors import InvalidInputError
 from kcdo.parallel import blas_limit, ordered_map, run_threaded, scratch, thread_count
 
@@ -184,3 +186,18 @@ def test_an_error_ends_the_work(n_jobs, error):
     assert len(begun) < 100
     assert set(threading.enumerate()) <= before
     assert list(ordered_map(lambda i: i, range(9), n_jobs)) == list(range(9))
+
+
+def test_limits_of_blas_are_restored_after_a_fit_that_fails_halfway(monkeypatch, rng):
+    def broken(*_):
+        raise ZeroDivisionError
+
+    model = kcdo.ConditionalDensityOperator(n_jobs=1, selection="heuristic")
+    X = rng.normal(size=(20, 1))
+    model.fit(X, X[:, 0])  # every library is loaded by now
+    before = [pool["num_threads"] for pool in threadpool_info()]
+    monkeypatch.setattr("kcdo.estimators.conditional.DensityOperator.solved", broken)
+    with pytest.raises(ZeroDivisionError):
+        model.fit(X, X[:, 0])
+    assert [pool["num_threads"] for pool in threadpool_info()] == before
+    assert parallel._limits._asked == []

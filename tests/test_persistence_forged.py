@@ -1,6 +1,7 @@
 """Model files that must not load: other files, damaged ones, and forgeries."""
 
 import pickle
+import stat
 import sys
 import zipfile
 from pathlib import Path
@@ -112,6 +113,20 @@ def test_a_forged_copy_without_changes_loads(whole_file, path):
     np.testing.assert_array_equal(
         kcdo.load(path).predict([[0.0, 0.1]]), kcdo.load(whole_file).predict([[0.0, 0.1]])
     )
+
+
+def test_a_link_in_a_file_is_refused(whole_file, path):
+    with zipfile.ZipFile(whole_file) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in parts.items():
+            file.writestr(name, content)
+        link = zipfile.ZipInfo("arrays/link.npy")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        file.writestr(link, "/etc/passwd")
+    seal(path)
+    with pytest.raises(kcdo.ModelFileError, match=r"'arrays/link.npy' is a link to another file"):
+        kcdo.load(path)
 
 
 def test_a_pickle_in_an_array_is_not_run(whole_file, path, tmp_path):

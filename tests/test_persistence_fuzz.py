@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fuzz.model_files import campaign
+from tests.fuzz.model_files import Summary, campaign
 
 
 @pytest.mark.slow
@@ -14,3 +14,9 @@ def test_changed_files_are_refused_or_answer():
     assert summary.equal > 12  # some changes do no harm: swapped arrays that are equal, more names
     assert summary.slowest < 4.0  # processor seconds; about 1 where nothing else runs
     assert summary.memory < 500.0
+
+
+def test_a_file_that_takes_long_or_much_memory_fails_the_campaign():
+    assert Summary(slowest=1.9, memory=499.0).within_bounds
+    for summary in (Summary(slowest=2.1), Summary(memory=501.0), Summary(crashes=["one"])):
+        assert not summary.within_bounds

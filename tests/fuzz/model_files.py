@@ -32,6 +32,7 @@ METADATA = "metadata.json"
 ROOT = Path(__file__).parents[2]
 OLD = ROOT / "tests" / "data"
 LONGEST = 30  # seconds of the processor after which a file counts as a crash
+ALLOWED_SECONDS, ALLOWED_MEMORY = 2.0, 500.0  # of the processor, and MB, for one file
 
 # --- files to begin with
 
@@ -325,6 +326,12 @@ class Summary:
             self.slowest, self.slowest_file = told["seconds"], how
         self.memory = max(self.memory, told["memory"])
 
+    @property
+    def within_bounds(self) -> bool:
+        """Whether no file crashed, took long or took much memory."""
+        small = self.slowest <= ALLOWED_SECONDS and self.memory <= ALLOWED_MEMORY
+        return small and not self.crashes
+
     def __str__(self) -> str:
         return (
             f"{self.files} files: {self.refused} refused, {self.equal} loaded equal, {self.other} "
@@ -445,7 +452,7 @@ def main() -> None:
     for crash in summary.crashes:
         print(crash)
     print(summary)
-    raise SystemExit(bool(summary.crashes))
+    raise SystemExit(not summary.within_bounds)
 
 
 if __name__ == "__main__":

@@ -183,7 +183,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
     def entropy(self) -> Array:
         """Differential entropy -E log p(Y | x), (Q,).
 
-        To 1e-6 for one output, 0.02 for several.
+        To 1e-5 for one output, 0.02 for several.
         """
         self._need_positive("entropy")
         return self._map(lambda batch: batch.entropy())

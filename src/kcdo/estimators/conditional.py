@@ -33,6 +33,7 @@ from kcdo.fitting.stages import SHARES, pass_shares
 from kcdo.kernels import Kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference
+from kcdo.memory import memory_told, require_memory
 from kcdo.parallel import blas_limit, thread_count
 from kcdo.progress import Deadline, Progress
 from kcdo.regularisation import Scheme
@@ -41,6 +42,11 @@ from kcdo.systems import Exact, Groups, Solver, choose_solver, effective_size, m
 from kcdo.transforms import Support
 
 EFFORT = Effort()  # of every fit
+_LEAST_MEMORY = 16 << 20  # BLAS ends a process in which it finds no room for its buffers
+_LESS = (
+    "fit fewer rows, or fewer centres as solver=kcdo.Nystrom(300) has; for several outputs fewer "
+    'nodes, as reference=kcdo.UniformBox(nodes=30) has, or joint="chain".'
+)
 
 
 class ConditionalDensityOperator(FittedDensity):
@@ -205,6 +211,7 @@ class ConditionalDensityOperator(FittedDensity):
         component of the model: its predictions need the folder.
         """
         check_parameters(self)
+        require_memory(_LEAST_MEMORY, "any fit", "give the process more.")
         self._forget()
         kin = check_kin(groups, time)
         if kin is not None and (self.selection != "auto" or y is None):
@@ -212,7 +219,8 @@ class ConditionalDensityOperator(FittedDensity):
                 'groups and time are for selection="auto" with X and y at once: other fits choose '
                 "nothing by rows that are left out."
             )
-        with blas_limit(None if self.n_jobs is None else thread_count(self.n_jobs)):
+        threads = None if self.n_jobs is None else thread_count(self.n_jobs)
+        with memory_told(_LESS), blas_limit(threads):
             self._fit(X, y, sample_weight, client, kin, rows_at)
         return self
 

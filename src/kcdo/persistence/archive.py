@@ -11,6 +11,7 @@ import json
 import math
 import os
 import re
+import stat
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -194,6 +195,8 @@ def _check_members(archive: zipfile.ZipFile, size: int) -> None:
         known = stored or member.compress_type == zipfile.ZIP_DEFLATED
         if not known or member.flag_bits & 1:
             raise ModelFileError(f"its part {member.filename[:60]!r} is packed in an unknown way.")
+        if stat.S_ISLNK(member.external_attr >> 16):  # how Unix marks one
+            raise ModelFileError(f"its part {member.filename[:60]!r} is a link to another file.")
         if stored and member.file_size != member.compress_size:
             raise ModelFileError(f"its part {member.filename[:60]!r} has two sizes.")
     if sum(member.compress_size for member in members) > size:

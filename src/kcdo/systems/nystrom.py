@@ -17,6 +17,7 @@ from scipy.linalg import eigh
 from kcdo.arrays import Array
 from kcdo.kernels import Kernel, cross_gram, gram
 from kcdo.linalg import CholeskyFactor, NotPositiveDefiniteError, mirrored
+from kcdo.memory import require_memory
 from kcdo.systems.base import Centres, Condensed, Embed, RowNumbers, SolverFacts, System
 from kcdo.systems.sums import NystromSums
 
@@ -24,6 +25,7 @@ EIGENVALUE_CUT = 1e-8
 _ROWS_AT_A_TIME = 8192
 _LEAST_REMAINING = 1e-12  # of 1 - leverage: a row that is the only one of its kind has leverage 1
 _MOST_JITTERS = 8
+_MATRICES = 5  # of centres by centres, while sums are whitened and factored
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +95,12 @@ class WhitenedSums:
         n_jobs: int | None = None,
     ) -> "WhitenedSums":
         """Sum over rows that stay at hand; kernel values are computed in chunks."""
+        m = len(centres)
+        require_memory(
+            8.0 * m * (_MATRICES * m + min(len(X), _ROWS_AT_A_TIME)),
+            f"a fit of {m} centres",
+            "use fewer centres, as solver=kcdo.Nystrom(300) has.",
+        )
         rows, sums = InputRows(X, weights), NystromSums.empty(len(centres), 0)
         for part in _parts(len(rows)):
             section = cross_gram(kernel, X[part], centres, n_jobs=n_jobs)
