@@ -10,9 +10,10 @@ threads of BLAS count too.
 """
 
 import argparse
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,24 +63,22 @@ def seconds(work: Callable[..., Any], *given: Any) -> tuple[float, Any]:
     return time.process_time() - started, result
 
 
-def rows_of(d: int, n: int, sizes: Sizes) -> list[Row]:
-    """Return the lines of the table for d outputs and n training rows."""
+def measured(d: int, n: int, sizes: Sizes) -> Iterator[Row]:
+    """Yield the lines of the table for d outputs and n training rows, as they are measured."""
     X, Y = outputs(n, d)
     alone, (single, *_) = seconds(lambda: [default().fit(X, y) for y in Y.T])
     took, joint = seconds(lambda: default().fit(X, Y))
-    orders = len(joint.report_.weights)
+    orders = max(1, sum(name.startswith("chain") for name in joint.report_.weights))
     kind = f"d = {d}, {orders} order{'s' if orders > 1 else ''}"
-    rows = [line(f"default fit, N = {n:,}, {kind}", took / orders, alone, "d fits of one", "≤ 1.5")]
+    yield line(f"default fit, N = {n:,}, {kind}", took / orders, alone, "d fits of one", "≤ 1.5")
     for name, ask, target in questions(X, Y, sizes):
         took, one = seconds(ask, joint, Y)[0], seconds(ask, single, Y[:, 0])[0]
         share = orders if target == "≤ 2" else 1
-        rows.append(line(f"{name}, {kind}", took / share, d * one, "d times one output", target))
-    took, each = (
-        seconds(sampled, joint, Y[:1], sizes)[0],
-        seconds(pointwise, joint, Y[:1], sizes)[0],
-    )
+        yield line(f"{name}, {kind}", took / share, d * one, "d times one output", target)
+    took = seconds(sampled, joint, Y[:1], sizes)[0]
+    each = seconds(pointwise, joint, Y[:1], sizes)[0]
     name = f"sample input of {sizes.points:,} points, {kind}"
-    return [*rows, line(name, took, each, "as many point queries", "≤ 3")]
+    yield line(name, took, each, "as many point queries", "≤ 3")
 
 
 def sampled(model: Any, y: Array, sizes: Sizes) -> Array:
@@ -145,8 +144,10 @@ def main() -> None:
     sizes = Sizes.quick() if options.quick else Sizes()
     rows: list[Row] = []
     for d in options.outputs:
-        rows += rows_of(d, options.rows, sizes)
-        print(table(rows), flush=True)
+        for row in measured(d, options.rows, sizes):
+            rows.append(row)
+            print(table(rows[-1:]).splitlines()[-1], file=sys.stderr, flush=True)
+    print(table(rows))
     if options.page:
         replace_table(options.page, table(rows), "joint speed")
 

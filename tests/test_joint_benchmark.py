@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks import joint, joint_rivals
+from benchmarks import joint, joint_rivals, joint_speed
 from benchmarks.joint_data import JointSet, banana, joint_set, moons, ring, without_rounding
 from benchmarks.joint_rivals import Flow, Forest, GaussianCopula, RidgeNormal, Vine
 from benchmarks.joint_table import page_text, score_table, verdict
@@ -183,3 +183,14 @@ def test_the_verdict_counts():
     assert "Behind independent marginals by more than one standard error: slump (5,000" in text
     assert "Energy score: kcdo is first or within one standard error on 2 of 2 sets" in text
     assert "Within 0.1 nats per output of the truth on 1 of 1 sets" in text
+
+
+def test_the_lines_of_the_speed_table(short_searches):
+    """Every case is measured beside another, for a chain of two outputs."""
+    sizes = joint_speed.Sizes(densities=20, queries=2, draws=10, points=20)
+    rows = list(joint_speed.measured(2, 110, sizes))
+    assert [row.case.split(",")[0] for row in rows] == [
+        "default fit", "20 log densities", "2 × 10 draws", "evaluate", "report",
+        "sample input of 20 points",
+    ]  # fmt: skip
+    assert all(float(row.ratio.removesuffix(" ×")) > 0 for row in rows)
