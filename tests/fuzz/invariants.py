@@ -333,6 +333,28 @@ def counts_are_copies(case: Case) -> None:
     case.same(case.answers(case.problem.model().fit(frame, case.Y[copies])), 1e-5, "copies")
 
 
+GIVEN = {"kernel_x": kcdo.Gaussian(1.0), "kernel_y": kcdo.Gaussian(0.5), "alpha": 0.01}
+
+
+@invariant
+def given_parameters_move_with_the_outputs(case: Case) -> None:
+    """Of given parameters, outputs + c are the same model c higher, and float32 are numbers."""
+    if case.problem.selection != "heuristic" or case.problem.scales != (1.0, 1.0):
+        raise Skipped
+    if case.problem.joint or len(case.X) > 100:
+        raise Skipped
+    X, y = case.X.astype(np.float32), np.round(case.Y.ravel(), 2).astype(np.float32)
+    model = kcdo.ConditionalDensityOperator(**GIVEN, alpha_prime=0.01, selection="heuristic")
+    dist = model.fit(X, y, case.weights).conditional(X[:3])
+    wanted, levels = dist.mean(), dist.cdf(y[:3])
+    wide = model.fit(X.astype(float), y.astype(float), case.weights).conditional(X[:3])
+    near(wide.mean(), wanted, 1e-9, "float32 inputs and outputs")
+    higher = y.astype(float) + 64.0
+    moved = model.fit(X.astype(float), higher, case.weights).conditional(X[:3])
+    near(moved.mean() - 64.0, wanted, 1e-6, "outputs + 64")
+    near(moved.cdf(higher[:3]), levels, 1e-6, "cdf of outputs + 64")
+
+
 @invariant
 def uncertain_inputs_in_their_limit(case: Case) -> None:
     if case.categorical:
