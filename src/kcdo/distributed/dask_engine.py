@@ -262,14 +262,14 @@ class Watch:
 
 @dataclass
 class Standstill:
-    """Since when no worker can do anything, and for want of what."""
+    """Since when no worker does anything, and for want of what."""
 
     want: str = ""
     since: float = 0.0
 
     def check(self, workers: Any, now: float) -> None:
         """Look at the workers; raise if they have stood still for too long."""
-        want = "" if any(map(_may_work, workers)) else "memory" if workers else "workers"
+        want = _wanting(list(workers))
         if want != self.want:
             self.want, self.since = want, now
         waited = now - self.since
@@ -277,15 +277,21 @@ class Standstill:
             raise ClusterError(f"no worker has been there for {waited:.0f} seconds: start some.")
         if want == "memory" and waited > _LONGEST_PAUSE:
             raise ClusterError(
-                f"all workers have been paused for want of memory for {waited:.0f} seconds: make "
-                "the chunks smaller, or give the workers more."
+                f"workers have been paused for want of memory for {waited:.0f} seconds, and chunks "
+                "wait for them: make the chunks smaller, or give the workers more."
             )
 
 
-def _may_work(worker: Any) -> bool:
-    """Whether a worker takes tasks, or is at one that it took before it was paused."""
-    tasks = worker.get("metrics", {}).get("task_counts", {})
-    return worker.get("status") != "paused" or bool(tasks.get("executing"))
+def _wanting(workers: list[Any]) -> str:
+    """Return what is wanting where nobody is at work; tasks stay with a worker that is paused."""
+    if not workers:
+        return "workers"
+    tasks = [worker.get("metrics", {}).get("task_counts", {}) for worker in workers]
+    paused = [worker.get("status") == "paused" for worker in workers]
+    if any(counts.get("executing") for counts in tasks):
+        return ""
+    waited_for = any(p and counts.get("ready") for p, counts in zip(paused, tasks, strict=True))
+    return "memory" if waited_for or all(paused) else ""
 
 
 @dataclass(frozen=True)

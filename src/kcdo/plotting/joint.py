@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _TAIL = 0.001
 _SIDE = 120
+_COARSE_SIDE, _FEW_DRAWS = 36, 32  # where every point of the grid asks for draws of other outputs
 
 
 class JointDensityDisplay:
@@ -190,7 +191,10 @@ class JointDensityDisplay:
         names = output_names(dist, y)
         places = [place_of(column, names, "output") for column in outputs]
         pair: Any = dist if d == 2 and places == [0, 1] else dist.marginal(places)  # type: ignore[arg-type]
-        axes, density = _on_grid(pair)
+        side = _SIDE
+        if _is_by_draws(pair):
+            side, pair = _COARSE_SIDE, pair.with_draws(_FEW_DRAWS)
+        axes, density = _on_grid(pair, side)
         display = cls(
             axes=axes,
             density=density,
@@ -253,10 +257,15 @@ class JointDensityDisplay:
         return drawn
 
 
-def _on_grid(pair: Predictive) -> tuple[tuple[Array, Array], Array]:
+def _is_by_draws(pair: Any) -> bool:
+    """Whether densities of a pair of outputs are means over draws of others; of rivals, never."""
+    return hasattr(pair, "standard_error") and bool(np.any(pair.standard_error() > 0))
+
+
+def _on_grid(pair: Predictive, side: int) -> tuple[tuple[Array, Array], Array]:
     """Density on a grid that holds all but the tails."""
     ends = pair.quantile([_TAIL, 1.0 - _TAIL])[0]
     margin = 0.05 * (ends[1] - ends[0])
-    across, up = np.linspace(ends[0] - margin, ends[1] + margin, _SIDE).T
+    across, up = np.linspace(ends[0] - margin, ends[1] + margin, side).T
     grid = np.stack(np.meshgrid(across, up, indexing="ij"), axis=-1)
-    return (across, up), pair.pdf(grid.reshape(-1, 2)).reshape(_SIDE, _SIDE)
+    return (across, up), pair.pdf(grid.reshape(-1, 2)).reshape(side, side)
