@@ -164,6 +164,13 @@ def test_coverage_is_right_where_zeros_lie_on_a_bound_and_beside_an_outlier():
         assert np.all(np.abs(coverage.mean(axis=0) - designs.LEVELS)[2:] < 0.08), name
 
 
+def test_few_rows_are_not_too_sure():
+    """Twenty rows without signal, and fifty columns of a hundred rows; pooled over a few samples."""
+    for name, seeds in (("noise, 20 rows", 4), ("sparse, 100 rows of 50", 2)):
+        coverage = [designs.outcome(designs.DESIGNS[name], seed).coverage for seed in range(seeds)]
+        assert np.mean(coverage, axis=0)[2] > 0.82, name  # of 90 %
+
+
 @pytest.mark.parametrize("name", designs.DESIGNS)
 def test_designs_have_draws_and_densities(name):
     design = designs.DESIGNS[name]
