@@ -165,7 +165,7 @@ def test_coverage_is_right_where_zeros_lie_on_a_bound_and_beside_an_outlier():
 
 
 def test_few_rows_are_not_too_sure():
-    """Twenty rows without signal, and fifty columns of a hundred rows; pooled over a few samples."""
+    """Twenty rows without signal, and fifty columns of a hundred rows; over a few samples."""
     for name, seeds in (("noise, 20 rows", 4), ("sparse, 100 rows of 50", 2)):
         coverage = [designs.outcome(designs.DESIGNS[name], seed).coverage for seed in range(seeds)]
         assert np.mean(coverage, axis=0)[2] > 0.82, name  # of 90 %

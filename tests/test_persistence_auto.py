@@ -16,7 +16,7 @@ from kcdo.kernels import Automatic
 from kcdo.persistence import model_info
 from kcdo.transforms import Columns
 from tests import make_model_fixture
-from tests.fuzz.campaign import short_searches
+from tests.fuzz.campaign import brief_searches
 from tests.model_files import (
     assert_same_distributions,
     assert_same_fit,
@@ -75,7 +75,7 @@ def nearest_rows():
     model = kcdo.ConditionalDensityOperator(
         kernel, solver=solver, combination=Combination(nearest=0.4)
     )
-    with short_searches():
+    with brief_searches():
         return model.fit(X, Y), X[:50], Y[:50]
 
 

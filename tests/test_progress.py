@@ -16,6 +16,7 @@ import kcdo
 from kcdo import progress
 from kcdo.commands.console import Console, size_text
 from kcdo.commands.models import load_model
+from kcdo.components import StreamEffort
 from kcdo.fitting.stages import PASSES, PASSES_BY_RULE, SHARES
 from kcdo.progress import Progress, duration
 from tests.command_line import kcdo as kcdo_command
@@ -117,10 +118,10 @@ def test_the_stages_of_a_default_fit_have_shares():
 
 
 def test_the_passes_of_a_fit_to_chunks_tell_the_time_of_those_after_them(
-    monkeypatch, short_searches, rng, tmp_path
+    monkeypatch, give_effort, rng, tmp_path
 ):
     """Every pass is one whose share is known, and the first long one tells of all that follow."""
-    monkeypatch.setattr("kcdo.estimators.streamed._SAMPLE_ROWS", 60)
+    give_effort(streamed=StreamEffort(sample_rows=60))
     terminal = on_terminal(monkeypatch)
     inputs = rng.uniform(-2, 2, (6, 40, 2))
     chunks = [(X, np.sin(X[:, 0]) + rng.normal(size=40)) for X in inputs]

@@ -307,7 +307,7 @@ def test_an_exact_fit_beyond_memory_is_refused_before_allocating(monkeypatch, dt
 
 
 def test_repeated_inputs_need_little_memory(monkeypatch):
-    few_bytes(monkeypatch, 1 << 20)
+    few_bytes(monkeypatch, 20 << 20)
     X = np.repeat(np.arange(20.0), 100)[:, None]
     model = kcdo.ConditionalDensityOperator(
         solver=Exact(), reference=kcdo.UniformBox(nodes=40), selection="heuristic"
@@ -336,14 +336,14 @@ def test_a_streamed_fit_on_a_large_grid_is_refused_before_allocating(monkeypatch
 
 
 def test_a_dense_reconstruction_beyond_memory_is_refused(monkeypatch):
-    few_bytes(monkeypatch, 6 << 20)
+    few_bytes(monkeypatch, 20 << 20)
     X = np.linspace(0, 1, 50)[:, None]
     model = kcdo.ConditionalDensityOperator(
-        reference=kcdo.QuasiRandomBox(n_nodes=1024),
+        reference=kcdo.QuasiRandomBox(n_nodes=2048),
         kernel_y=kcdo.Gaussian(0.2),
         selection="heuristic",
     )
-    with pytest.raises(kcdo.NotEnoughMemoryError, match="dense reconstruction on 1024 nodes"):
+    with pytest.raises(kcdo.NotEnoughMemoryError, match="dense reconstruction on 2048 nodes"):
         model.fit(X, X[:, 0])
 
 

@@ -77,8 +77,10 @@ def fit_univariate(
     if atoms is not None:
         continuous = mapped.take(continuous_rows(atoms, atoms.labels(y))).of_effective_weight()
     mixture, chosen, judged = fit_mixture(_inner_problem(problem, continuous, metrics, features))
-    steps = settings.effort.shares_steps
-    recalibration = None if judged is None else judged.recalibration(steps)
+    recalibration = None
+    # where folds that learn anew find larger errors, held-out rows do not tell those of new ones
+    if judged is not None and all(metric.inflation == 1.0 for metric in metrics):
+        recalibration = judged.recalibration(settings.effort.shares_steps)
     shares: AtomShares | None = None
     parameters: AtomParameters | None = None
     if atoms is not None:
