@@ -28,7 +28,6 @@ from kcdo.commands.models import Model
 from kcdo.commands.scores import scores
 
 P = 8
-_SCORED_ROWS = 100
 
 
 @dataclass(frozen=True)
@@ -39,11 +38,12 @@ class Sizes:
     queries: int = 100
     draws: int = 1_000
     points: int = 20_000
+    scored: int = 100  # rows of evaluate and report
 
     @classmethod
     def quick(cls) -> "Sizes":
         """Return sizes that only try the script."""
-        return cls(200, 5, 50, 200)
+        return cls(200, 5, 50, 200, 5)
 
 
 def outputs(n: int, d: int, seed: int = 0) -> tuple[Array, Array]:
@@ -106,7 +106,7 @@ def questions(
 ) -> list[tuple[str, Callable[[Any, Array], Any], str]]:
     """Return what a model and its outputs are asked, by name, with the ratio to reach."""
     rows = np.resize(np.arange(len(X)), sizes.densities)
-    few = slice(0, _SCORED_ROWS)
+    few = slice(0, sizes.scored)
 
     def densities(model: Any, y: Array) -> Array:
         return model.conditional(X[rows] + 1e-6).logpdf_pairs(y[rows])
@@ -124,8 +124,8 @@ def questions(
     return [
         (f"{sizes.densities:,} log densities", densities, "≤ 2"),
         (f"{sizes.queries} × {sizes.draws:,} draws", draws, "≤ 2"),
-        (f"evaluate, {_SCORED_ROWS} rows", evaluate, "about 1"),
-        (f"report, {_SCORED_ROWS} rows", report, "about 1"),
+        (f"evaluate, {sizes.scored} rows", evaluate, "about 1"),
+        (f"report, {sizes.scored} rows", report, "about 1"),
     ]
 
 
