@@ -107,8 +107,8 @@ def predict(
 
         answers = Answers(load_model(model), names(stats), skip_missing, names(conformal))
         source = Source.of(files, Style.of(sep, decimal, thousands))
-        again = source.readable_twice() if form.table in TYPED else nullcontext(source)
-        with again as rows, cluster_client(cluster, workers) as client:
+        opened = source.readable_twice() if form.table in TYPED else nullcontext(source)
+        with opened as rows, cluster_client(cluster, workers) as client:
             begun = Begun()
             added, n_rows = _write(answers, rows, path, form, console, begun, client)
             nbytes = rows.nbytes

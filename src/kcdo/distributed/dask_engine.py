@@ -194,7 +194,8 @@ class DaskEngine(Engine):
     def _blamed(self, future: Future) -> Any:
         """Return the key of the task that failed; None where the scheduler does not say."""
         with suppress(Exception):
-            key = self._client.sync(self._client.scheduler.get_error_cause, keys=[future.key])
+            scheduler: Any = self._client.scheduler
+            key = self._client.sync(scheduler.get_error_cause, keys=[future.key])
             return tuple(key) if isinstance(key, list) else key
         return None
 
@@ -340,11 +341,14 @@ def _added(shared: tuple[Task, Add], first: Any, second: Any) -> Any:
 
 def _reads(part: tuple[Any, ...], key: Any) -> bool:
     """Whether a chunk is made by a task, or from what that returns."""
-    return any(
-        value.key == key
-        or (isinstance(value, Delayed) and key in value.__dask_graph__().cull([value.key]))
-        for value in part
-    )
+
+    def is_made_by(value: Any) -> bool:
+        if value.key == key or not isinstance(value, Delayed):
+            return bool(value.key == key)
+        graph: Any = value.__dask_graph__()
+        return key in graph.cull([value.key])
+
+    return any(map(is_made_by, part))
 
 
 def _died(what: str, error: KilledWorker) -> str:
