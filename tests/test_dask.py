@@ -943,7 +943,7 @@ def test_a_worker_out_of_memory():
     chunks = [delayed(chunk) for chunk in cut(*waves(), at=(0, 300, 600))]
     chunks[1] = delayed(hungry)(waves(300))
     # the chunk that waits beside it dies with it as often, and cannot be told from it
-    message = "^(chunk [01]|one of the chunks 0 to 1): every worker .* cause is memory: make the chun"
+    message = "^(chunk [01]|one of the chunks 0 to 1): every worker .* cause is memory: make the"
     model = quick()
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),
