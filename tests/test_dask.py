@@ -522,7 +522,8 @@ def test_scattered_data_are_lost_during_the_fit(client, tmp_path):
     address, pid = next(iter(client.run(os.getpid).items()))
     parts = [delayed(chunk) for chunk in chunks]
     parts[2] = scattered(client, chunks[2], address)
-    parts[4] = delayed(kill_process)(str(tmp_path), pid, chunks[4])
+    # the first chunk is read before any other: nobody else has taken a copy by then
+    parts[0] = delayed(kill_process)(str(tmp_path), pid, chunks[0])
     with (
         leaves_nothing(client),
         pytest.raises(kcdo.ClusterError, match=r"^chunk 2 is lost: its fu"),
@@ -537,7 +538,8 @@ def test_data_below_a_chunk_are_lost_during_the_fit(client, tmp_path):
     parts = [delayed(chunk) for chunk in chunks]
     held = scattered(client, chunks[2], address)
     parts[2] = delayed(same)(held)
-    parts[4] = delayed(kill_process)(str(tmp_path), pid, chunks[4])
+    # the first chunk is read before any other: nobody else has taken a copy by then
+    parts[0] = delayed(kill_process)(str(tmp_path), pid, chunks[0])
     with leaves_nothing(client), pytest.raises(kcdo.ClusterError, match=r"were cancelled: by some"):
         quick().fit(parts)
 
