@@ -467,7 +467,7 @@ def executed_by(dask_worker):
 
 
 @contextmanager
-def leaves_nothing(client, seconds=60.0):
+def leaves_nothing(client, seconds=20.0):
     """See to it that no task is left which was not there before, and that no worker is at any."""
     before = client.run_on_scheduler(tasks_of)
     yield
@@ -509,6 +509,39 @@ def scattered(client, chunk, address):
     """Return a chunk as a future whose value one worker alone holds."""
     (future,) = client.scatter([chunk], workers=[address], hash=False)
     return future
+
+
+def kill_process(folder, pid, chunk):
+    if counted(folder, "killed") == 0:  # later the number may be that of another process
+        os.kill(pid, signal.SIGKILL)
+    return chunk
+
+
+def test_scattered_data_are_lost_during_the_fit(client, tmp_path):
+    chunks = cut(*waves())
+    address, pid = next(iter(client.run(os.getpid).items()))
+    parts = [delayed(chunk) for chunk in chunks]
+    parts[2] = scattered(client, chunks[2], address)
+    # the first chunk is read before any other: nobody else has taken a copy by then
+    parts[0] = delayed(kill_process)(str(tmp_path), pid, chunks[0])
+    with (
+        leaves_nothing(client),
+        pytest.raises(kcdo.ClusterError, match=r"^chunk 2 is lost: its fu"),
+    ):
+        quick().fit(parts)
+
+
+def test_data_below_a_chunk_are_lost_during_the_fit(client, tmp_path):
+    """It is not known of which chunk they are part."""
+    chunks = cut(*waves())
+    address, pid = next(iter(client.run(os.getpid).items()))
+    parts = [delayed(chunk) for chunk in chunks]
+    held = scattered(client, chunks[2], address)
+    parts[2] = delayed(same)(held)
+    # the first chunk is read before any other: nobody else has taken a copy by then
+    parts[0] = delayed(kill_process)(str(tmp_path), pid, chunks[0])
+    with leaves_nothing(client), pytest.raises(kcdo.ClusterError, match=r"were cancelled: by some"):
+        quick().fit(parts)
 
 
 # --- how often chunks are read, and how many sums are held

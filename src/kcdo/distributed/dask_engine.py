@@ -121,11 +121,11 @@ class DaskEngine(Engine):
     @contextmanager
     def _watched(self) -> Iterator["Watch"]:
         """Listen to the tasks of one pass; whatever ends it early cancels them."""
-        self._check_client()
-        self._check_futures()
         watch = Watch(uuid.uuid4().hex[:12])
-        self._client.subscribe_topic(watch.topic, watch.hear)
         try:
+            self._check_client()
+            self._check_futures()
+            self._client.subscribe_topic(watch.topic, watch.hear)
             yield watch
         except BaseException as error:  # Ctrl-C too
             if self._client.status != "running":  # nobody is there who could cancel anything
