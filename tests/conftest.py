@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from kcdo.components import Effort
 from kcdo.errors import DataNotFoundError
+from tests.efforts import SHORT
 
 # The same examples in every run; the campaigns of tests/fuzz look for new ones.
 settings.register_profile("kcdo", deadline=None, derandomize=True, max_examples=60)
@@ -42,28 +42,6 @@ def real():
 
 
 collect_ignore = ["conftest.py"]  # it has no doctests, and src/ has a module of this name
-
-
-# Manners do not depend on how good the choice is: two or three steps of every search, few folds.
-SHORT = Effort(
-    race_steps=3,
-    steps=2,
-    filter_steps=2,
-    factorisations=2,
-    near_judgements=2,
-    leaders=(2, 1),
-    folds=2,
-    many_folds=2,
-    coarse_nodes={1: 40, 2: 12, 3: 6},
-    fine_nodes={1: 100, 2: 24, 3: 10},
-    local_judged=(30, 40),
-    local_neighbours=(12, 12),
-    metric_steps=(2, 2),
-    crossed_rows=0,
-    crossed_per_column=0,
-    rough_rows=60,
-    importance_rows=8,
-)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import numpy as np
 
 import kcdo
 from kcdo.components import StreamEffort
-from tests.conftest import SHORT
+from tests.efforts import SHORT
 
 Answers = dict[str, np.ndarray]
 M = kcdo.ConditionalDensityOperator

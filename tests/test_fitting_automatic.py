@@ -21,7 +21,7 @@ from kcdo.fitting.problem import ONLY_PLAIN, Problem, ValidationRows
 from kcdo.fitting.weighing import held_out_of
 from kcdo.rows import Rows
 from kcdo.systems import Exact, Nystrom
-from tests.conftest import SHORT
+from tests.efforts import SHORT
 
 
 def rows_of(n, d=1, seed=2):

@@ -19,7 +19,7 @@ from kcdo.fitting.chain import (
 )
 from kcdo.fitting.spec import ModelSpec
 from kcdo.rows import Kin, Rows
-from tests.conftest import SHORT
+from tests.efforts import SHORT
 
 
 def four_outputs(rng, n=28):
@@ -98,11 +98,12 @@ def test_discrete_outputs_and_more_inputs_than_rows(short_searches, rng):
     assert model.conditional(X[:1]).sample(2, random_state=0).shape == (1, 2, 2)
 
 
-def test_fourteen_counts(short_searches):
+def test_fourteen_counts(give_effort):
     """As many counts as in the set of river samples: draws are near whole numbers.
 
     One rare species that is nearly always absent, the others by a common cause.
     """
+    give_effort(orders=1)
     rng = np.random.default_rng(5)
     X = rng.standard_normal((40, 5))
     cause = X[:, :1] + 0.5 * rng.standard_normal((40, 1))
@@ -173,7 +174,8 @@ def test_rows_that_belong_together_stay_together(short_searches, rng, monkeypatc
 def test_folds_of_trials():
     def folds(labels, ordered):
         n = len(labels)
-        return _folds(Rows(np.zeros((n, 1)), np.zeros((n, 2)), np.ones(n), Kin(labels, ordered)), 0)
+        rows = Rows(np.zeros((n, 1)), np.zeros((n, 2)), np.ones(n), Kin(labels, ordered))
+        return _folds(rows, 3, 0)
 
     labels = np.arange(40) % 8
     for learn, judge in folds(labels, ordered=False):
@@ -183,12 +185,11 @@ def test_folds_of_trials():
     assert not folds(np.arange(40) % 2, ordered=False)  # what learns would be one group
 
 
-def test_trials_see_two_groups_at_least(monkeypatch):
-    monkeypatch.setattr("kcdo.fitting.chain._TRIED_ROWS", 5)
+def test_trials_see_two_groups_at_least():
     labels = np.zeros(200, dtype=int)
     labels[:2] = 1
     rows = Rows(np.zeros((200, 1)), np.zeros((200, 2)), np.ones(200), Kin(labels, False))
-    assert len(_tried_rows(rows, 0)) == 200
+    assert len(_tried_rows(rows, 5, 0)) == 200
 
 
 def test_one_density_where_the_output_side_is_given(short_searches, rng):

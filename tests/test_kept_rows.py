@@ -80,12 +80,14 @@ def test_weights_of_rows_are_kept(few, tmp_path):
 
 
 @pytest.mark.slow
-def test_two_outputs(few, tmp_path):
-    X, y = waves()
-    found = model().fit(chunks(X, np.column_stack([y, -y + X[:, 1]])), rows_at=tmp_path)
+def test_two_outputs(give_effort, tmp_path):
+    give_effort(streamed=StreamEffort(sample_rows=60))
+    X, y = waves(240)
+    Y = np.column_stack([y, -y + X[:, 1]])
+    found = model().fit(chunks(X, Y, at=(0, 100, 240)), rows_at=tmp_path)
     assert component(found).dim == 2
     assert found.predict(X[:3]).shape == (3, 2)
-    assert np.isfinite(found.score(X[:30], np.column_stack([y, -y + X[:, 1]])[:30]))
+    assert np.isfinite(found.score(X[:30], Y[:30]))
 
 
 def test_a_model_without_its_rows_says_so(fitted, tmp_path):

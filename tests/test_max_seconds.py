@@ -12,7 +12,7 @@ from kcdo.fitting import ModelSpec, automatic_fit
 from kcdo.kernels import Automatic
 from kcdo.progress import Deadline, Progress
 from kcdo.rows import Rows
-from tests.conftest import SHORT
+from tests.efforts import SHORT
 
 STAGES = [
     "every search",

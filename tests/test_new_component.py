@@ -32,7 +32,7 @@ from kcdo.reconstruction import Reconstruction
 from kcdo.rows import Rows
 from kcdo.systems import Queries
 from tests.component_contract import assert_keeps_its_promises
-from tests.conftest import SHORT
+from tests.efforts import SHORT
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from kcdo.kernels import FeatureMap, FreeScales, Gaussian, Laplace, Matern, metr
 from kcdo.rows import Rows
 from kcdo.systems import ExactRows, Finder, Groups
 from kcdo.transforms import normal_scores, standardised
-from tests.conftest import SHORT
+from tests.efforts import SHORT
 from tests.differences import assert_gradient
 
 M = kcdo.ConditionalDensityOperator

@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 import kcdo
 from kcdo.estimators import conditional
-from tests.conftest import SHORT
+from tests.efforts import SHORT
 from tests.fuzz.invariants import INVARIANTS, Case, Skipped
 from tests.fuzz.problems import SELECTIONS, Problem
 

@@ -24,6 +24,7 @@ INPUTS: dict[str, Columns] = {
     "collinear": lambda rng, z: 3.0 * z + 1.0,  # of the first column
     "duplicates": lambda rng, z: z[rng.integers(len(z), size=len(z))],
     "outlier": lambda rng, z: np.where(np.arange(len(z)) == 0, 1e4, z),
+    "missing": lambda rng, z: np.where((rng.random(len(z)) < 0.2) & (z != z[0]), np.nan, z),
 }
 OUTPUTS: dict[str, Columns] = {
     "smooth": lambda rng, m: np.sin(m) + 0.2 * rng.normal(size=m.shape),
@@ -54,16 +55,21 @@ OPTIONS: dict[str, list[str]] = {
         "kcdo.Gaussian()", "kcdo.Laplace()", "kcdo.Matern()", "kcdo.Matern(smoothness=2.5)",
         "kcdo.Gaussian(0.7)", "kcdo.Gaussian() + kcdo.Laplace()", "kcdo.Gaussian() * kcdo.Matern()",
         "kcdo.Nugget(kcdo.Gaussian(), 0.1)", "kcdo.Periodic(3.0, 1.0)", "kcdo.Categorical()",
+        "kcdo.Warped(kcdo.Gaussian(), (0,), (0.0,), (1.0,))",
     ],
     "kernel_y": ["kcdo.Gaussian()", "kcdo.Laplace()", "kcdo.Matern()"],
     "reference": [
-        "kcdo.UniformBox()", "kcdo.UniformBox(nodes=40)", "kcdo.QuasiRandomBox(n_nodes=128)"
+        "kcdo.UniformBox()", "kcdo.UniformBox(nodes=40)", "kcdo.QuasiRandomBox(n_nodes=128)",
+        "kcdo.Sample(Y)",
     ],
-    "filter": ["kcdo.Tikhonov()", "kcdo.IteratedTikhonov(3)", "kcdo.SpectralCutoff()"],
+    "filter": [
+        "kcdo.Tikhonov()", "kcdo.IteratedTikhonov(3)", "kcdo.SpectralCutoff()", "kcdo.PrintedForm()"
+    ],
     "alpha": ["1e-3", "0.1", "kcdo.PowerScheme()"],
     "alpha_prime": ["1e-3", "0.1"],
     "positivity": ["'clip'", "'signed'"],
     "solver": ["kcdo.Exact()", "kcdo.Nystrom(centers=8)", "kcdo.Iterative(rank=8)"],
+    "joint": ["'chain'", "'grid'"],
 }  # fmt: skip
 
 
@@ -118,6 +124,11 @@ class Problem:
         """Whether there are several outputs."""
         return len(self.outputs) > 1
 
+    @property
+    def missing(self) -> bool:
+        """Whether some inputs may be NaN."""
+        return "missing" in self.inputs
+
     def data(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Return inputs, outputs and weights."""
         rng = np.random.default_rng([self.seed, 1])
@@ -154,8 +165,11 @@ class Problem:
 
     def model(self, **more: Any) -> Any:
         """Return the estimator, not yet fitted."""
-        options = {name: eval(text, {"kcdo": kcdo}) for name, text in self.options.items()}
+        names = {"kcdo": kcdo, "Y": self.data()[1]}
+        options = {name: eval(text, names) for name, text in self.options.items()}
         options |= {"selection": self.selection, "support": self.support()}
+        if self.missing:
+            options["missing"] = "marginalise"
         return kcdo.ConditionalDensityOperator(**(options | more))
 
     def smaller(self) -> Iterator["Problem"]:
@@ -186,12 +200,14 @@ class Problem:
         options = dict(self.options) | {"selection": repr(self.selection)}
         if self.support() is not None:
             options["support"] = repr(self.support())
+        if self.missing:
+            options["missing"] = repr("marginalise")
         given = ", ".join(f"{name}={text}" for name, text in options.items())
-        lines = ["import numpy as np, kcdo", f"# {self!r}"]
+        lines = ["import numpy as np, kcdo", "from numpy import nan", f"# {self!r}"]
         if X.size <= 60:
-            arrays = {"X": X, "y": Y} | ({} if weights is None else {"weights": weights})
+            arrays = {"X": X, "Y": Y} | ({} if weights is None else {"weights": weights})
             lines += [f"{name} = np.array({array.tolist()})" for name, array in arrays.items()]
         else:
-            lines += ["from tests.fuzz.problems import Problem", f"X, y, weights = {self!r}.data()"]
-        fit = "X, y" if weights is None else "X, y, weights"
+            lines += ["from tests.fuzz.problems import Problem", f"X, Y, weights = {self!r}.data()"]
+        fit = "X, Y" if weights is None else "X, Y, weights"
         return "\n".join([*lines, f"model = kcdo.ConditionalDensityOperator({given}).fit({fit})"])

@@ -64,7 +64,7 @@ class Effort:
     """How much work a fit may do: rows, nodes, steps, tries and folds of its searches.
 
     Tolerances, ranges and what fits into memory at a time stand beside the code that uses them;
-    so do counts of the chain of several outputs and of the search for weights.
+    so do counts of the search for weights.
 
     Parameters
     ----------
@@ -143,6 +143,9 @@ class Effort:
         Rows beside those for the slopes, of which a line can be fitted.
     importance_rows : int
         Rows whose inputs are shuffled for the importances of a report, of two digits.
+    orders, order_rows, order_folds : int
+        Orders of several outputs that are tried and may be mixed; rows that judge them, in how
+        many folds.
     streamed : StreamEffort
         Counts of fits to chunks and by sums.
     """
@@ -194,6 +197,9 @@ class Effort:
     reference_points: int = 1000
     line_rows: int = 3
     importance_rows: int = 64
+    orders: int = 3
+    order_rows: int = 300
+    order_folds: int = 3
     streamed: StreamEffort = field(default_factory=StreamEffort)
 
 

@@ -6,6 +6,7 @@ of rows held out. What is kept is then fitted to all rows.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +35,7 @@ ChooseSolver = Callable[[NDArray, Array], Solver]  # for inputs and weights
 Fold = tuple[NDArray[np.integer], NDArray[np.integer]]  # rows that learn, rows that judge
 
 _MOST_ON_GRID = 3  # outputs of which a grid is tried
-_MOST_ORDERS = 3
 _MANY_OUTPUTS = 8  # beyond which fewer orders are tried
-_TRIED_ROWS = 300
-_FOLDS = 3
 _TRIAL_TIME = 0.25  # of the time that the user allows
 _CERTAINTY = 2.0  # standard errors by which a grid that is behind is given up
 _STEPS = 200  # of the search for the weights of orders
@@ -159,12 +157,15 @@ class _Trial:
 
         What is not judged in its share of the time is left out: fits that were stopped tell little.
         """
-        sample, orders = _tried_rows(rows, spec.seed), list(candidates(rows.Y.shape[1], spec.seed))
+        effort, d = spec.settings.effort, rows.Y.shape[1]
+        orders = list(islice(candidates(d, spec.seed), effort.orders))
         as_given = cls(tuple(orders[:1]), np.ones(1))
-        if not _folds(sample, spec.seed):
+        sample = _tried_rows(rows, effort.order_rows, spec.seed)
+        nothing_to_choose = len(orders) == 1 and not with_grid
+        if nothing_to_choose or not _folds(sample, effort.order_folds, spec.seed):
             return as_given
         deadline, share = spec.progress.deadline, spec.progress.deadline.share(_TRIAL_TIME)
-        settings = replace(spec.settings, effort=short(spec.settings.effort), solver=Exact())
+        settings = replace(spec.settings, effort=short(effort), solver=Exact())
         light = in_silence(replace(spec, settings=settings), share)
         logs = _held_out_logs(light, sample, orders)
         if share.left_out:
@@ -185,18 +186,18 @@ class _Trial:
         return cls(found, shares, -float(weights @ chain[judged]), grid_wins)
 
 
-def _tried_rows(rows: Rows, seed: int) -> Rows:
+def _tried_rows(rows: Rows, count: int, seed: int) -> Rows:
     """Return some of the rows, if there are many; all, if nearly all are of one group."""
-    sample = rows.sample(_TRIED_ROWS, seed + 5)
+    sample = rows.sample(count, seed + 5)
     return sample if sample.kin is None or sample.kin.count > 1 else rows
 
 
-def _folds(rows: Rows, seed: int) -> list[Fold]:
+def _folds(rows: Rows, count: int, seed: int) -> list[Fold]:
     """Return rows that learn and rows that judge, where those that learn have folds of their own.
 
     Rows that belong together are in one fold, and later ones are judged by earlier ones.
     """
-    folds = rows.folds(_FOLDS, seed + 6)
+    folds = rows.folds(count, seed + 6)
     return folds if rows.kin is None else [f for f in folds if rows.kin.take(f[0]).count > 1]
 
 
@@ -273,7 +274,7 @@ def _held_out_folds(
     Parameters are chosen without the first fold, and kept for the others.
     """
     parameters: ChainModelParameters | ModelParameters | UnivariateParameters | None = None
-    for learnt, places in _folds(rows, spec.seed):
+    for learnt, places in _folds(rows, spec.settings.effort.order_folds, spec.seed):
         train, test = rows.take(learnt), rows.take(places)
         if parameters is None:
             fit = _fit_one(spec, train, order)
@@ -296,8 +297,6 @@ def _worth_keeping(logs: Sequence[Array], weights: Array) -> list[int]:
     ranked = sorted(range(len(logs)), key=lambda k: -float(weights @ logs[k]))
     kept = ranked[:1]
     for k in ranked[1:]:
-        if len(kept) == _MOST_ORDERS:
-            break
         before = [logs[i] for i in kept]
         n = len(before)
         gain = _mixed([*before, logs[k]], np.full(n + 1, 1 / (n + 1))) - _mixed(
