@@ -145,6 +145,25 @@ def test_saved_models_answer_the_same(fitted, tmp_path):
     np.testing.assert_array_equal(again.predict(query), fitted.predict(query))
 
 
+def test_rows_in_another_order_and_the_same_rows_again_are_the_same_model():
+    X, Y = normal_rows(60, seed=8)
+    X = with_holes(X, 0.3)
+    X[1], Y[1] = X[0], Y[0]
+    weights = np.arange(1.0, 61.0)
+    one = model().fit(X, Y, weights)
+    query = [[0.3, np.nan], [np.nan, np.nan], [0.1, 0.2]]
+    order = np.random.default_rng(0).permutation(60)
+    for other in (model().fit(X[order], Y[order], weights[order]), one.refit(X, Y, weights)):
+        np.testing.assert_allclose(other.predict(query), one.predict(query), rtol=1e-9)
+
+
+def test_a_column_that_is_missing_in_all_rows_of_a_refit(fitted):
+    """It takes its values from the rows before."""
+    X, Y = normal_rows(30, seed=9)
+    X[:, 1] = np.nan
+    assert np.isfinite(fitted.refit(X, Y).predict(X[:3])).all()
+
+
 def test_refits_and_more_rows_are_completed_and_chunks_refused(fitted):
     X, Y = normal_rows(200, seed=5)
     X = with_holes(X, 0.3)

@@ -70,17 +70,22 @@ class PlausibleInputs:
 
         Every column has a value in some row.
         """
-        order = np.random.default_rng(seed).permutation(len(X))
+        order = np.random.default_rng(seed).permutation(_in_order(X, Y, weights))
         kept = order[_enough(~np.isnan(X[order]))]
         middle, scales = _standards(np.hstack([X, Y]))
         raw = cls(X[kept], Y[kept], weights[kept], middle, scales, categorical)
-        filled = raw.filled(X, Y, seed)
+        filled = raw.filled(X, Y, weights, seed)
         return replace(raw, points=filled[kept]), filled
 
-    def filled(self, X: Array, Y: Array, seed: int) -> Array:
-        """Return inputs with each missing cell drawn from rows near in cells and outputs."""
+    def filled(self, X: Array, Y: Array, weights: Array, seed: int) -> Array:
+        """Return inputs with each missing cell drawn from rows near in cells and outputs.
+
+        The same rows in another order get the same values.
+        """
         found, rng = X.copy(), np.random.default_rng(seed)
-        for pattern, rows in _patterns(np.isnan(X)):
+        order = _in_order(X, Y, weights)
+        for pattern, places_in_order in _patterns(np.isnan(X[order])):
+            rows = order[places_in_order]
             left = np.flatnonzero(pattern)
             while len(left):
                 donors = self._with_values(left)
@@ -142,6 +147,11 @@ class PlausibleInputs:
         placed = np.hstack([numbers, *corners])
         there = ~np.isnan(placed)
         return np.where(there, placed, 0.0), there.astype(float)
+
+
+def _in_order(X: Array, Y: Array, weights: Array) -> NDArray[np.integer]:
+    """Return the places of rows by inputs, then outputs, then weights; missing cells come last."""
+    return np.lexsort([weights, *Y.T[::-1], *X.T[::-1]])
 
 
 def _enough(there: NDArray[np.bool_]) -> NDArray[np.integer]:

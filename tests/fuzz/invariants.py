@@ -329,7 +329,7 @@ def units_of_outputs(case: Case) -> None:
 def counts_are_copies(case: Case) -> None:
     if case.problem.weights != "counts" or case.problem.selection != "heuristic":
         raise Skipped
-    if case.centres:
+    if case.centres or case.problem.missing:  # copies draw values of their own for missing cells
         raise Skipped
     assert case.weights is not None
     copies = np.repeat(np.arange(len(case.X)), case.weights.astype(int))

@@ -128,9 +128,13 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
             self.__dict__.pop(name, None)
 
     def _encode_more(
-        self, X: Any, Y: Any, sample_weight: Any, *, learn: bool = False
+        self, X: Any, Y: Any, sample_weight: Any, *, learn: bool = False, alone: bool = False
     ) -> tuple[NDArray, Array, Array]:
-        """Check further rows against the first ones; ``learn`` admits new categories."""
+        """Check further rows against the first ones; ``learn`` admits new categories.
+
+        Missing cells take values of the first rows; with ``alone`` those of these rows, if there
+        are any, and so do queries from then on.
+        """
         X = as_known(X)
         inputs = self._encoder.transform(self, X, learn=learn)
         outputs, flat = check_outputs(Y, len(inputs))
@@ -143,8 +147,12 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         check_range(outputs, "Y", self.target_names_, more=True)
         weights = check_weights(sample_weight, len(inputs), least=0)
         inputs, outputs, weights = without_absent(inputs, outputs, weights)
-        if self._encoder.missing and hasattr(self, "_plausible"):
-            inputs = self._plausible.filled(inputs, outputs, self._seed())
+        if alone and self._encoder.missing and not np.isnan(inputs).all(axis=0).any():
+            self._plausible, inputs = PlausibleInputs.of(
+                inputs, outputs, weights, tuple(self._encoder.categories), self._seed()
+            )
+        elif self._encoder.missing and hasattr(self, "_plausible"):
+            inputs = self._plausible.filled(inputs, outputs, weights, self._seed())
         return inputs, outputs, weights
 
     def _queries(self, X: Any) -> NDArray | GaussianInput | SampleInput:

@@ -231,13 +231,13 @@ class ConditionalDensityOperator(FittedDensity):
         """
         check_is_fitted(self)
         started = time.perf_counter()
-        rows = Rows(*self._encode_more(X, y, sample_weight)).in_order()
+        other = self._without("_plan", "sums_", "stream_", "foretold_")  # of the rows before
+        rows = Rows(*other._encode_more(X, y, sample_weight, alone=True)).in_order()
         solver = self._choose_solver(rows.X, rows.weights)
         parameters = self._chosen_parameters()
         model = parameters.fit(rows, self._spec(solver).settings)
         training = model.primary.training
         assert training is not None
-        other = self._without("_plan", "sums_", "stream_", "foretold_")  # of the rows before
         other._parameters = parameters
         other._finish(training.system, model, len(rows), started)
         before = self.report_

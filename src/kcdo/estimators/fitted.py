@@ -178,9 +178,11 @@ class FittedDensity(ConditionalEstimator):
         return inputs, self._to_unbounded(outputs), weights
 
     def _encode_more(
-        self, X: Any, Y: Any, sample_weight: Any, *, learn: bool = False
+        self, X: Any, Y: Any, sample_weight: Any, *, learn: bool = False, alone: bool = False
     ) -> tuple[NDArray, Array, Array]:
-        inputs, outputs, weights = super()._encode_more(X, Y, sample_weight, learn=learn)
+        inputs, outputs, weights = super()._encode_more(
+            X, Y, sample_weight, learn=learn, alone=alone
+        )
         return inputs, self._to_unbounded(outputs), weights
 
     def _to_unbounded(self, outputs: Array) -> Array:
