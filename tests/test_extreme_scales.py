@@ -98,3 +98,16 @@ def test_one_outlier_of_a_million_sd_hardly_harms_the_others():
         model = kcdo.ConditionalDensityOperator().fit(X, y)
         scores.append(np.mean(model.conditional(new).logpdf_pairs(z)))
     assert scores[1] > scores[0] - 0.3
+
+
+@pytest.mark.parametrize("unit", [2.0**-20, 2.0**20])
+def test_a_sample_as_reference_has_any_unit(short_searches, rng, unit):
+    """The sample's density has the unit of the outputs, and so has α' beside it."""
+    X = rng.standard_normal((40, 2))
+    y = np.sin(X[:, 0]) + 0.2 * rng.standard_normal(40)
+    one, other = (
+        kcdo.ConditionalDensityOperator(reference=kcdo.Sample(y * by)).fit(X, y * by)
+        for by in (1.0, unit)
+    )
+    np.testing.assert_allclose(other.predict(X) / unit, one.predict(X), rtol=1e-8)
+    assert other.report_.alpha_prime * unit == pytest.approx(one.report_.alpha_prime, rel=1e-8)

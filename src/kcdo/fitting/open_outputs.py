@@ -10,9 +10,9 @@ from kcdo.fitting.filters import OutputFamily, scale_per_length
 from kcdo.fitting.output_side import default_reference, output_side, planned_nodes, ridge_value
 from kcdo.fitting.races import DensityChoice, Fixed, Start, ridge_above, shortest_length
 from kcdo.fitting.spec import ModelSpec
-from kcdo.kernels import DensityKernel, Gaussian, Kernel, with_output_sds
+from kcdo.kernels import DensityKernel, Gaussian, Kernel, weighted_mean_sd, with_output_sds
 from kcdo.linalg import Tikhonov
-from kcdo.measures import MAX_NODES, QuasiRandomBox, UniformBox
+from kcdo.measures import MAX_NODES, QuasiRandomBox, Sample, Scattered, UniformBox
 from kcdo.reconstruction import Reconstruction
 from kcdo.rows import Rows
 from kcdo.systems import effective_size
@@ -34,8 +34,8 @@ class OpenOutputs:
         spec, rows = self.spec, self.rows
         n, m = effective_size(rows.weights), planned_nodes(spec.reference, rows.Y)
         given = spec.alpha, spec.alpha_prime
-        values = (None if ridge is None else ridge_value(ridge, None, n, m) for ridge in given)
-        return Fixed(*values)
+        alpha, ridge = (None if r is None else ridge_value(r, None, n, m) for r in given)
+        return Fixed(alpha, None if ridge is None else ridge * self.volume)
 
     def start(self, template: Kernel, kernel: Kernel, shape: Array) -> Start:
         """Return where a search begins; ``shape`` are the relative sds of the outputs."""
@@ -59,8 +59,10 @@ class OpenOutputs:
         if isinstance(reference, QuasiRandomBox) and nodes:
             most = 1 << (d * max(nodes.values()) - 1).bit_length()
             reference = replace(reference, n_nodes=min(reference.n_nodes, most))
-        kernel = spec.kernel_y or Gaussian()
-        return OutputFamily(reference.realise(rows.Y), kernel, shape, spec.filter or Tikhonov())
+        measure = reference.realise(rows.Y)
+        if isinstance(measure, Scattered) and self.volume != 1.0:
+            measure = replace(measure, weights=self.volume * measure.weights)
+        return OutputFamily(measure, spec.kernel_y or Gaussian(), shape, spec.filter or Tikhonov())
 
     def above_floor(self, choice: DensityChoice) -> DensityChoice:
         """Return the choice with α' so small that the kernel is not below its floor."""
@@ -83,9 +85,24 @@ class OpenOutputs:
             wanted = _NODES_PER_LENGTH * (upper - lower) / lengths
             counts = np.clip(np.ceil(wanted), 32, MAX_NODES[d]).astype(int)
             reference = UniformBox(tuple(lower), tuple(upper), nodes=tuple(counts.tolist()))
-        ridge = float(np.exp(choice.log_ridge))
+        ridge = float(np.exp(choice.log_ridge)) / self.volume
         chosen = replace(spec, kernel_y=kernel, alpha_prime=ridge, reference=reference)
         return output_side(chosen, rows.Y, rows.weights, None)
+
+    @cached_property
+    def volume(self) -> float:
+        """What the weights of a sample of the user are multiplied by while a search lasts.
+
+        The search takes the reference measure for about Lebesgue's, and α' for a number without a
+        unit. A sample of mass 1 is thinner or denser, as the unit of the outputs has it: times
+        this volume, a power of two, its mean density is about 1.
+        """
+        if not isinstance(self.spec.reference, Sample):
+            return 1.0
+        measure = self.spec.reference.measure
+        sds = weighted_mean_sd(measure.nodes, measure.weights)[1]
+        sides = 2.0 * np.sqrt(np.pi) * sds[sds > 0]  # of a normal sample
+        return float(2.0 ** np.round(np.sum(np.log2(sides)) - np.log2(measure.total)))
 
     @cached_property
     def resolvable(self) -> Array:
