@@ -15,6 +15,7 @@ import kcdo
 from tests.fuzz.problems import Problem
 
 _OWN_UNITS = ("Gaussian(0.7)", "Periodic", "Warped")  # kernels with given scales
+_ROUNDED = 1e-7  # densities in units of the outputs: of smaller ones digits are lost
 LEVELS = np.array([0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
 
 
@@ -63,10 +64,10 @@ class Case:
         """Return numbers that distributions of scaled outputs say, in units of the outputs."""
         unit, points = self.unit * scale, self.points * scale
         if self.draws > 0:
-            return [dist.logpdf(points) + np.log(unit).sum()]
+            return [self.log_densities(dist.logpdf(points) + np.log(unit).sum())]
         found = [dist.mean() / (unit[0] if self.problem.flat else unit)]
         if not self.signed:
-            found.append(dist.logpdf(points) + np.log(unit).sum())
+            found.append(self.log_densities(dist.logpdf(points) + np.log(unit).sum()))
             found.append(dist.cdf(points))
         return found
 
@@ -128,6 +129,13 @@ class Case:
             tolerance += report.residual * np.sqrt(report.condition)
         for found, wanted in zip(other, self.wanted, strict=True):
             near(found, wanted, tolerance, what)
+
+    def log_densities(self, logs: np.ndarray) -> np.ndarray:
+        """Return log densities, in units of the outputs, as far as rounding lets them be known.
+
+        Sums of kernel values are rounded beside their largest: a density of 1e-9 has few digits.
+        """
+        return np.asarray(np.logaddexp(logs, np.log(_ROUNDED)))
 
 
 def near(found: Any, wanted: Any, tolerance: float, what: str) -> None:
