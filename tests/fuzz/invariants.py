@@ -48,6 +48,7 @@ class Case:
         unit = np.maximum(outputs.std(axis=0), 1e-9 * np.abs(outputs).max(axis=0))
         self.all_zero = not np.all(unit > 0)  # and without a unit
         self.unit = np.where(unit > 0, unit, 1.0)
+        self.values = len(np.unique(outputs[:, 0]))
         self.points = self.Y[self.rng.integers(len(self.Y), size=6)]
         # chains of outputs tell means by draws; six standard errors are no chance
         self.draws = 6.0 * float(np.max(self.dist.standard_error() / self.unit.max()))
@@ -217,7 +218,9 @@ def densities_integrate_to_probabilities(case: Case) -> None:
         # a spike of an atom may begin between two of the places: jumps are not integrated
         even = (p.min(axis=1) > 0) & (p.max(axis=1) <= 2.0 * p.min(axis=1))
         masses, wanted = np.sum(half * weights * p, axis=1), np.diff(one.cdf(line)[0])
-        near(masses[even].sum(), wanted[even].sum(), 0.02, "∫ pdf")
+        # nor is a spike that begins and ends between two of them: one for each value, at most
+        unseen = 0.005 * case.values if case.values < 20 else 0.0
+        near(masses[even].sum(), wanted[even].sum(), 0.02 + unseen, "∫ pdf")
 
 
 @of_one_output
@@ -229,7 +232,9 @@ def moments_are_expectations(case: Case) -> None:
     near(case.dist.expect(lambda y: y / unit).ravel(), mean / unit, 1e-3, "E y")
     (low,) = case.dist[:1].quantile(0.3).ravel()[:1]
     below = case.dist.expect(lambda y: (y <= low).astype(float)).ravel()
-    near(below, case.dist.cdf([low]).ravel(), 1e-6, "E 1[y <= a]")
+    hair = 1e-9 * max(abs(low), unit)  # an output may hardly vary beside its size
+    least, wanted, most = case.dist.cdf([low - hair, low, low + hair]).T
+    assert np.all((below >= least - 1e-6) & (below <= most + 1e-6)), f"E 1[y <= a] {below} {wanted}"
 
 
 @of_one_output
@@ -440,8 +445,10 @@ def marginals_of_joint_outputs(case: Case) -> None:
     for i in range(len(case.problem.outputs)):
         line = case.dist.marginal(i)
         near(line.mean().ravel() / case.unit[i], mean[:, i], tolerance, "marginal mean")
-        middle = line.quantile(0.5)
-        near(np.diagonal(line.cdf(middle.ravel())), np.full(len(middle), 0.5), 1e-6, "median")
+        middle = line.quantile(0.5).ravel()
+        hair = 1e-9 * np.maximum(np.abs(middle), case.unit[i])  # a bound may have a probability
+        below, above = line.cdf_pairs(middle - hair), line.cdf_pairs(middle + hair)
+        assert np.all((below <= 0.5 + 1e-6) & (above >= 0.5 - 1e-6)), f"median {below} {above}"
 
 
 @invariant

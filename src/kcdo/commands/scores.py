@@ -22,6 +22,7 @@ _LEVELS = (0.5, 0.9, 0.95)
 _AT_ONCE = 500  # rows whose distributions fit into what is kept of them
 _JOINT_AT_ONCE = 50  # rows of several outputs, whose draws take long: progress is told in between
 _MOST_KEPT = 1000  # rows whose predictions a model keeps
+_DRAWS = 128  # of each row by a chain of outputs, whose marginals are mixtures over them
 
 
 def scores(
@@ -104,6 +105,7 @@ def _averaged(parts: list[Any], counts: list[int]) -> Any:
 
 def _scores(model: Model, dist: Any, Y: Any, unit: Array) -> dict[str, Any]:
     if dist.n_outputs > 1:
+        dist = dist.with_draws(_DRAWS)
         dist.mean()  # what a chain draws for it is kept, and serves every marginal
     singles = {model.targets[0]: (dist, Y)}
     if not model.flat:
@@ -116,11 +118,21 @@ def _scores(model: Model, dist: Any, Y: Any, unit: Array) -> dict[str, Any]:
         **joint,
         "cde_loss": metrics.cde_loss(dist, Y),
         "crps": {name: metrics.crps(*pair) for name, pair in singles.items()},
-        "coverage": {
-            name: {f"{level:g}": metrics.interval_coverage(*pair, level) for level in _LEVELS}
-            for name, pair in singles.items()
-        },
+        "coverage": {name: _coverage(*pair) for name, pair in singles.items()},
     }
+
+
+def _coverage(dist: Any, y: Any) -> dict[str, float]:
+    """Return the share of outputs inside central intervals, which their levels F(y) tell at once.
+
+    >>> import kcdo
+    >>> X, y = [[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0]
+    >>> dist = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, y).conditional(X)
+    >>> _coverage(dist, y)["0.9"] == kcdo.metrics.interval_coverage(dist, y, 0.9)
+    True
+    """
+    away = np.abs(metrics.pit_values(dist, y) - 0.5)
+    return {f"{level:g}": float(np.mean(away <= 0.5 * level)) for level in _LEVELS}
 
 
 def _calibrated(model: Model, X: Any, Y: Any) -> dict[str, Any]:

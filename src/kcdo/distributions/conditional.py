@@ -57,6 +57,13 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         self._need_positive("logpdf_pairs")
         return self.summary(["logpdf"], Y)["logpdf"]
 
+    def cdf_pairs(self, Y: ArrayLike) -> Array:
+        """P(Y <= Y[i]) of query i, (Q,); the joint cdf for d > 1."""
+        self._need_positive("cdf_pairs")
+        pairs = self._pairs(Y)
+        found = self._each(lambda batch, rows: batch.cdf_each(pairs[rows, None])[:, 0])
+        return np.clip(np.concatenate(found), 0.0, 1.0)
+
     def pdf_each(self, points: ArrayLike) -> Array:
         """Density of query i at points[i], its own: (Q, G) for points (Q, G) or (Q, G, d)."""
         own = np.asarray(points, dtype=float)

@@ -123,6 +123,9 @@ def pit_values(dist: Predictive, Y: Any) -> Array:
 
 
 def _cdf_pairs(dist: Predictive, y: Array) -> Array:
+    exact = getattr(dist, "cdf_pairs", None)
+    if exact is not None:
+        return np.asarray(exact(y))
     return by_chunks(dist, lambda part, rows: np.diagonal(part.cdf(y[rows])))
 
 

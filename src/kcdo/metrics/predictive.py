@@ -21,8 +21,8 @@ _QUERIES = 256  # at a time: their cdf at each other's outputs is a small matrix
 class Predictive(Protocol):
     """What the metrics ask of distributions: a part of ``ConditionalDistribution``.
 
-    Where there are also ``crps(Y)``, ``square_integral()`` and ``cov()``, exact and one value per
-    query, these are used instead of quadrature or draws.
+    Where there are also ``cdf_pairs(Y)``, ``crps(Y)``, ``square_integral()`` and ``cov()``, exact
+    and one value per query, these are used instead of all pairs, quadrature or draws.
     """
 
     @property
