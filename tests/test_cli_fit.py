@@ -98,6 +98,21 @@ def test_missing_values_are_refused_or_dropped_and_counted(frame, tmp_path, caps
     assert capsys.readouterr() == ("", "")
 
 
+def test_an_option_given_twice_is_refused(frame, tmp_path, capsys):
+    """Only the last of the two would count, and nobody would see it."""
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    command = ["fit", tmp_path / "data.csv", "--target", "speed", "-o", tmp_path / "m.kcdo"]
+    fail_here(
+        capsys,
+        [
+            ([*command, "--target", "flow"], 2, ["'--target'", "2 times: give it once, several c"]),
+            ([*command, "-o", tmp_path / "n.kcdo"], 2, ["'-o'", "2 times: give it once."]),
+        ],
+    )
+    again = ["--quiet", "--quiet", "--selection", "heuristic", "--support", "0,"]
+    succeed_here(*command, *again, capsys=capsys)
+
+
 def test_bad_tables_are_refused_in_one_line(tmp_path, capsys):
     def write(name, text):
         (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())

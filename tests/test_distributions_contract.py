@@ -65,6 +65,7 @@ def test_shapes_of_distributions(batch):
     assert repr(dist) == f"ConditionalDistribution({Q} queries, {d} outputs)"
     assert dist.pdf(y).shape == dist.logpdf(y).shape == dist.cdf(y).shape == (Q, 6)
     assert dist.logpdf_pairs(y[:Q]).shape == dist.entropy().shape == (Q,)
+    np.testing.assert_allclose(dist.cdf_pairs(y[:Q]), np.diagonal(dist.cdf(y[:Q])), atol=1e-12)
     assert dist.square_integral().shape == (Q,)
     for answer in (dist.mean(), dist.var(), dist.std(), dist.mode(), dist.quantile(0.3)):
         assert answer.shape == (Q, *last)

@@ -10,11 +10,13 @@ import os
 import sys
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from kcdo._version import __version__
 from kcdo.commands.console import Console, one_line, to_stderr
@@ -32,7 +34,28 @@ _EXTRAS = {
     "pyarrow": ("Parquet and Feather files need", "files"),
 }
 
-app = typer.Typer(
+
+class _GivenOnce(TyperCommand):
+    """A command that refuses an option given twice, of which the last alone would count."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Return what is left of the arguments."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        for option, times in Counter(order).items():
+            repeatable = option.param_type_name != "option" or option.multiple or option.is_flag
+            if times > 1 and not repeatable:
+                several = ", several columns with commas" * ("olumns" in (option.help or ""))
+                message = f"it is there {times} times: give it once{several}."
+                raise typer.BadParameter(message, ctx=ctx, param=option)
+        return list(super().parse_args(ctx, args))
+
+
+class _App(typer.Typer):
+    def command(self, *names: Any, **options: Any) -> Any:
+        return super().command(*names, **{"cls": _GivenOnce} | options)
+
+
+app = _App(
     name="kcdo",
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
