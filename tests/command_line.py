@@ -21,7 +21,7 @@ def start(*arguments, program=KCDO, covered=True, **options):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     environment = os.environ | {"COLUMNS": "100", "OMP_NUM_THREADS": "1"}
     if not covered:
-        environment = {k: v for k, v in environment.items() if not k.startswith("COVERAGE_")}
+        environment = {k: v for k, v in environment.items() if not k.startswith("COV")}
     return subprocess.Popen(
         command, text=True, encoding="utf-8", env=environment, **pipes | options
     )

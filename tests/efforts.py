@@ -20,5 +20,6 @@ SHORT = Effort(
     crossed_rows=0,
     crossed_per_column=0,
     rough_rows=60,
+    transform_rows=60,
     importance_rows=8,
 )

@@ -1,4 +1,7 @@
-"""A few kills, forks, threads and fits in a row, of those of tests/fuzz/lives.py."""
+"""A few kills, forks, threads and fits in a row, of those of tests/fuzz/lives.py.
+
+Fits in little memory are in test_memory.py.
+"""
 
 import os
 import subprocess
@@ -18,12 +21,11 @@ FEW = {
     "threads": 16,
     "processes": 3,
     "long-life": 40,
-    "little-memory": 1,
 }
 
 
 @unix
-@pytest.mark.parametrize("name", [name for name in LIVES if name != "processes"])
+@pytest.mark.parametrize("name", ["kills", "full-disk", "threads", "long-life"])
 def test_a_few_lives(name):
     assert LIVES[name][0](FEW[name])
 
