@@ -59,6 +59,13 @@ def test_joint_densities_have_a_range_of_their_own():
         M(selection="heuristic").fit(X, Y * 1e-100)
 
 
+def test_constant_outputs_count_in_the_volume_of_several():
+    """Their densities are narrow, not without width: four of 1e-76 are beyond all numbers."""
+    X, Y = np.arange(20.0)[:, None], np.full((20, 4), 3e-76)
+    with pytest.raises(InvalidInputError, match=r"outputs together vary by 1e-314: joint densi"):
+        kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
+
+
 def test_further_rows_and_uncertain_inputs_have_the_same_range():
     model = M(selection="heuristic").partial_fit(X, Y[:, 0])
     with pytest.raises(InvalidInputError, match=r"column 1 of X reaches 2e[+]170"):

@@ -142,7 +142,9 @@ def check_range(matrix: NDArray, what: str, names: Sequence[str] | None, *, more
             f"column {shown_name(names, narrow[0])} of {what} varies by {spread[narrow[0]]:.0e}: "
             f"from {_LEAST_SPREAD:.0e} on it can be computed with. Multiply the column."
         )
-    volume = float(np.log10(spread[spread > 0]).sum())
+    # an output that does not vary has a narrow density, as wide as a thousandth of its size
+    widths = np.where(spread > 0, spread, 1e-3 * largest)
+    volume = float(np.log10(widths[widths > 0]).sum())
     if what == "Y" and abs(volume) > _LARGEST_VOLUME and not more:
         raise InvalidInputError(
             f"the outputs together vary by 1e{volume:+.0f}: joint densities need "
