@@ -15,8 +15,8 @@ from kcdo.kernels import FeatureMap, FreeScales, Gaussian, Laplace, Matern, metr
 from kcdo.rows import Rows
 from kcdo.systems import ExactRows, Finder, Groups
 from kcdo.transforms import normal_scores, standardised
-from tests.efforts import SHORT
 from tests.differences import assert_gradient
+from tests.efforts import SHORT
 
 M = kcdo.ConditionalDensityOperator
 
