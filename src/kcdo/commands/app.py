@@ -40,7 +40,7 @@ class _GivenOnce(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Return what is left of the arguments."""
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        order: list[Any] = self.make_parser(ctx).parse_args(args=list(args))[2]
         for option, times in Counter(order).items():
             repeatable = option.param_type_name != "option" or option.multiple or option.is_flag
             if times > 1 and not repeatable:
