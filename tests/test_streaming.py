@@ -417,6 +417,20 @@ def test_a_worker_starts_empty_and_on_its_own():
     assert_same_predictions(gathered, model.merge(worker))
 
 
+@pytest.mark.parametrize(("move", "weight"), [(0.0, 0.0), (1e3, 1.0)])
+@pytest.mark.filterwarnings("ignore::kcdo.SupportWarning")
+def test_a_worker_may_see_nothing_that_counts(move, weight):
+    """Rows without weight, or far from the grid: it has no model, and its sums still merge."""
+    X, Y = waves()
+    model = fixed().fit(X[:300], Y[:300])
+    weights = np.full(300, weight)
+    worker = model.worker().partial_fit(X[300:], Y[300:] + move, weights)
+    with pytest.raises(NotFittedError):
+        worker.predict(QUERIES)
+    one = fixed().fit(X[:300], Y[:300]).partial_fit(X[300:], Y[300:] + move, weights)
+    assert_same_predictions(model.merge(worker), one)
+
+
 def test_workers_may_be_made_apart_from_equal_parameters():
     X, Y = waves()
     a, b, c = (fixed().partial_fit(*chunk) for chunk in cut(X, Y))

@@ -61,7 +61,14 @@ def add_rows(model: Any, X: Any, y: Any, sample_weight: ArrayLike | None) -> Non
         before = plan.empty_sums()
     sums = plan.empty_sums()  # its own: an interrupted call leaves no half of its rows behind
     plan.add(sums, chunk)
-    _solve_sums(model, plan, before.merged(sums), started)
+    total = before.merged(sums)
+    collects = hasattr(model, "_plan") and not hasattr(model, "_operator")
+    try:
+        _solve_sums(model, plan, total, started)
+    except InvalidInputError:
+        if not collects:
+            raise
+        model.sums_ = total  # a worker may have seen nothing that counts: others will have
 
 
 def add_models(model: Any, others: tuple[Any, ...]) -> None:

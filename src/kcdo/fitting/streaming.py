@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.components import DensityOperator
 from kcdo.consistency import kernel_fits, need, shape
-from kcdo.errors import SupportWarning
+from kcdo.errors import InvalidInputError, SupportWarning
 from kcdo.fitting.binning import OutputBins
 from kcdo.fitting.losses import LogScore, Scoring
 from kcdo.fitting.output_side import DEFAULT_ALPHA, check_output, output_side, ridge_value
@@ -145,6 +145,8 @@ class StreamPlan:
 
     def system(self, sums: NystromSums) -> NystromSystem:
         """Return the ridge system of the sums; α follows the number of rows, or is judged."""
+        if sums.n_effective == 0:
+            raise InvalidInputError("every row so far has the weight 0: there is nothing to fit.")
         whitened = WhitenedSums.of(
             self.kernel, self.centres, self.whitening, sums, n_jobs=self.spec.n_jobs
         )
