@@ -98,7 +98,7 @@ def test_code_to_paste_makes_the_problem_again():
     exec(problem.code(), names)
     X, Y, weights = problem.data()
     np.testing.assert_array_equal(names["X"], X)
-    np.testing.assert_array_equal(names["y"], Y)
+    np.testing.assert_array_equal(names["Y"], Y)
     np.testing.assert_array_equal(names["weights"], weights)
     wanted = problem.model().fit(X, Y, weights).predict(X)
     np.testing.assert_allclose(names["model"].predict(X), wanted)
