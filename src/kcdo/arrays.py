@@ -1,4 +1,4 @@
-"""The type of the numbers that everything here computes with."""
+"""The type of the numbers that everything here computes with, their bits and their order."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,3 +14,19 @@ def in_bits(numbers: Array, bits: int) -> Array:
     """
     mantissa, exponent = np.frexp(numbers)
     return np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)
+
+
+def in_order(keys: list[Array]) -> NDArray[np.integer]:
+    """Return the places of rows by the first key, then the second, and so on; NaN come last.
+
+    >>> in_order([np.array([1.0, np.nan, 1.0, np.nan]), np.array([5.0, 4.0, 3.0, 2.0])]).tolist()
+    [2, 0, 3, 1]
+    """
+    order = np.argsort(keys[0], kind="stable")
+    first = keys[0][order]
+    same = (first[1:] == first[:-1]) | np.isnan(first[:-1])
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    if len(tied):  # most rows differ in the first column: only the others are looked at further
+        rows = order[tied]
+        order[tied] = rows[np.lexsort([key[rows] for key in reversed(keys)])]
+    return order

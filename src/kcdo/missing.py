@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, in_order
 from kcdo.consistency import need, shape
 from kcdo.inputs import SampleInput
 
@@ -70,7 +70,7 @@ class PlausibleInputs:
 
         Every column has a value in some row.
         """
-        order = np.random.default_rng(seed).permutation(_in_order(X, Y, weights))
+        order = np.random.default_rng(seed).permutation(in_order([*X.T, *Y.T, weights]))
         kept = order[_enough(~np.isnan(X[order]))]
         middle, scales = _standards(np.hstack([X, Y]))
         raw = cls(X[kept], Y[kept], weights[kept], middle, scales, categorical)
@@ -83,7 +83,7 @@ class PlausibleInputs:
         The same rows in another order get the same values.
         """
         found, rng = X.copy(), np.random.default_rng(seed)
-        order = _in_order(X, Y, weights)
+        order = in_order([*X.T, *Y.T, weights])
         for pattern, places_in_order in _patterns(np.isnan(X[order])):
             rows = order[places_in_order]
             left = np.flatnonzero(pattern)
@@ -147,11 +147,6 @@ class PlausibleInputs:
         placed = np.hstack([numbers, *corners])
         there = ~np.isnan(placed)
         return np.where(there, placed, 0.0), there.astype(float)
-
-
-def _in_order(X: Array, Y: Array, weights: Array) -> NDArray[np.integer]:
-    """Return the places of rows by inputs, then outputs, then weights; missing cells come last."""
-    return np.lexsort([weights, *Y.T[::-1], *X.T[::-1]])
 
 
 def _enough(there: NDArray[np.bool_]) -> NDArray[np.integer]:

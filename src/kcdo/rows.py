@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, in_order
 from kcdo.systems import Groups
 
 
@@ -77,7 +77,7 @@ class Rows:
         array([[5., 2., 3.]])
         """
         inputs = () if self.X.dtype == object else self.X.T
-        order = _ordered([*inputs, *self.Y.T, self.weights])
+        order = in_order([*inputs, *self.Y.T, self.weights])
         return self if np.array_equal(order, np.arange(len(self))) else self.take(order)
 
     def take(self, rows: NDArray[np.integer]) -> "Rows":
@@ -127,18 +127,6 @@ class Rows:
     def centred(self) -> Array:
         """Return the outputs less their mean: a ridge shrinks towards 0."""
         return self.Y - np.average(self.Y, axis=0, weights=self.weights)
-
-
-def _ordered(keys: list[Array]) -> NDArray[np.integer]:
-    """Return the places of rows by the first key, then the second, and so on."""
-    order = np.argsort(keys[0], kind="stable")
-    first = keys[0][order]
-    same = first[1:] == first[:-1]
-    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    if len(tied):  # most rows differ in the first column: only the others are looked at further
-        rows = order[tied]
-        order[tied] = rows[np.lexsort([key[rows] for key in reversed(keys)])]
-    return order
 
 
 def sampled(n: int, most: int, seed: int) -> NDArray[np.integer]:
