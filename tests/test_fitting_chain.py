@@ -11,7 +11,7 @@ from kcdo.fitting import chain as chain_fits
 from kcdo.fitting.chain import (
     _folds,
     _grid_wins,
-    _mixing_shares,
+    _order_shares,
     _tried_rows,
     _worth_keeping,
     candidates,
@@ -246,9 +246,9 @@ def test_orders_that_add_less_than_their_error_are_left_out(rng):
     other = np.where(np.arange(200) % 2, good + 2.0, good - 2.1)  # knows what the first does not
     assert _worth_keeping([worse, good], weights) == [1]
     assert _worth_keeping([good, other, worse], weights) == [0, 1]
-    shares = _mixing_shares(np.stack([good, worse], axis=1), weights)
+    shares = _order_shares(np.stack([good, worse], axis=1), weights, 200)
     assert shares[0] > 0.95
-    np.testing.assert_allclose(_mixing_shares(np.stack([good, good], axis=1), weights), 0.5)
+    np.testing.assert_allclose(_order_shares(np.stack([good, good], axis=1), weights, 200), 0.5)
 
 
 def test_orders_that_are_tried():

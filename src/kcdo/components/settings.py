@@ -131,7 +131,7 @@ class Effort:
     most_ranked : int
         Columns up to which ranks come beside them.
     shares_steps : int
-        Steps of the search for shares of smoothers.
+        Steps of the search for shares: of smoothers, of orders, of a recalibration.
     kin_folds, kin_steps : int
         Folds that keep rows of groups or moments together, and steps of a search by them in one
         direction.

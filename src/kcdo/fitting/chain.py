@@ -24,6 +24,7 @@ from kcdo.components import (
     some_outputs,
 )
 from kcdo.fitting.automatic import AutomaticFit, automatic_fit
+from kcdo.fitting.smoothed import mixing_shares
 from kcdo.fitting.spec import ModelSpec
 from kcdo.kernels import Automatic, Kernel, OnColumns, Product
 from kcdo.parallel import ordered_map, thread_count
@@ -38,7 +39,6 @@ _MOST_ON_GRID = 3  # outputs of which a grid is tried
 _MANY_OUTPUTS = 8  # beyond which fewer orders are tried
 _TRIAL_TIME = 0.25  # of the time that the user allows
 _CERTAINTY = 2.0  # standard errors by which a grid that is behind is given up
-_STEPS = 200  # of the search for the weights of orders
 _MOST_LOG = 1e3  # one row that is impossible, or certain, must not outweigh all others
 
 
@@ -175,7 +175,8 @@ class _Trial:
         weights = sample.weights[judged] / sample.weights[judged].sum()
         known = [log[judged] for log in logs]
         kept = _worth_keeping(known, weights)
-        shares = _mixing_shares(np.stack([known[k] for k in kept], axis=1), weights)
+        each = np.stack([known[k] for k in kept], axis=1)
+        shares = _order_shares(each, weights, effort.shares_steps)
         chain = np.zeros(len(sample))
         chain[judged] = _mixed([known[k] for k in kept], shares)
         grid_wins = with_grid and _grid_wins(light, sample, chain)
@@ -315,13 +316,8 @@ def _mixed(logs: Sequence[Array], shares: Array) -> Array:
     return np.asarray(np.logaddexp.reduce(parts))
 
 
-def _mixing_shares(logs: Array, weights: Array) -> Array:
-    """Return the weights of orders of highest held-out log score, by expectation-maximisation."""
-    k = logs.shape[1]
+def _order_shares(logs: Array, weights: Array, steps: int) -> Array:
+    """Return the weights of orders of highest held-out log score; none is given up."""
     densities = np.exp(logs - logs.max(axis=1, keepdims=True))
-    shares = np.full(k, 1.0 / k)
-    for _ in range(_STEPS):
-        parts = densities * shares
-        shares = weights @ (parts / parts.sum(axis=1, keepdims=True))
-    shares = np.maximum(shares, 1e-3)
+    shares = np.maximum(mixing_shares(densities, weights, steps), 1e-3)
     return np.asarray(shares / shares.sum())
