@@ -15,6 +15,7 @@ from kcdo.commands.models import Model
 from kcdo.errors import InvalidInputError
 from kcdo.frames import take_rows
 from kcdo.metrics.in_turn import FEWEST_ROWS, MOST_FITTED, held_out_in_turn, n_fits
+from kcdo.metrics.several import for_scores
 from kcdo.reports.foretold import Foretold
 from kcdo.rows import dealt
 
@@ -22,7 +23,6 @@ _LEVELS = (0.5, 0.9, 0.95)
 _AT_ONCE = 500  # rows whose distributions fit into what is kept of them
 _JOINT_AT_ONCE = 50  # rows of several outputs, whose draws take long: progress is told in between
 _MOST_KEPT = 1000  # rows whose predictions a model keeps
-_DRAWS = 128  # of each row by a chain of outputs, whose marginals are mixtures over them
 
 
 def scores(
@@ -105,8 +105,7 @@ def _averaged(parts: list[Any], counts: list[int]) -> Any:
 
 def _scores(model: Model, dist: Any, Y: Any, unit: Array) -> dict[str, Any]:
     if dist.n_outputs > 1:
-        dist = dist.with_draws(_DRAWS)
-        dist.mean()  # what a chain draws for it is kept, and serves every marginal
+        dist = for_scores(dist)
     singles = {model.targets[0]: (dist, Y)}
     if not model.flat:
         pairs = enumerate(zip(model.targets, _columns(Y).T, strict=True))

@@ -14,6 +14,17 @@ from kcdo.metrics.ranks import multivariate_ranks
 
 _DRAWS, _DRAWS_PER_OUTPUT = 128, 16  # of each row
 _TENTHS = 10
+_MARGINAL_DRAWS = 128  # of each row, over which marginals of a chain are mixtures
+
+
+def for_scores(dist: Any) -> Any:
+    """Return distributions of several outputs as scores ask them: many questions, of few draws.
+
+    What a chain draws is kept, and serves every marginal.
+    """
+    few = dist.with_draws(_MARGINAL_DRAWS)
+    few.mean()
+    return few
 
 
 def joint_scores(

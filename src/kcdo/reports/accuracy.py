@@ -18,6 +18,7 @@ from kcdo.metrics import (
     pit_values,
 )
 from kcdo.metrics.nearness import place_and_width
+from kcdo.metrics.several import for_scores
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _AT_ONCE = 500  # rows whose distributions fit into what is kept of them
@@ -160,7 +161,7 @@ def measure_accuracy(
     log_densities = dist.logpdf_pairs(Y[:, 0] if flat else Y)
     if flat:
         return Accuracy(log_densities, (_output_accuracy(dist, Y[:, 0], marginal),))
-    dist.mean()  # what a chain draws for it is kept, and serves every marginal
+    dist = for_scores(dist)
     scores = joint_scores(dist, Y, unit=unit)
     shares = tuple(scores.pop("rank_histogram"))
     outputs = [
