@@ -109,10 +109,15 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         check_range(outputs, "Y", self.target_names_, more=False)
         inputs, outputs, weights = without_absent(inputs, outputs, weights)
         if encoder.missing:
-            self._plausible, inputs = PlausibleInputs.of(
-                inputs, outputs, weights, tuple(encoder.categories), self._seed()
-            )
+            inputs = self._filled_alone(inputs, outputs, weights)
         return inputs, outputs, weights
+
+    def _filled_alone(self, inputs: Array, outputs: Array, weights: Array) -> Array:
+        """Return inputs whose missing cells take values of these rows, as those of queries will."""
+        self._plausible, filled = PlausibleInputs.of(
+            inputs, outputs, weights, tuple(self._encoder.categories), self._seed()
+        )
+        return filled
 
     @property
     def _kernel_is_open(self) -> bool:
@@ -148,9 +153,7 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         weights = check_weights(sample_weight, len(inputs), least=0)
         inputs, outputs, weights = without_absent(inputs, outputs, weights)
         if alone and self._encoder.missing and not np.isnan(inputs).all(axis=0).any():
-            self._plausible, inputs = PlausibleInputs.of(
-                inputs, outputs, weights, tuple(self._encoder.categories), self._seed()
-            )
+            inputs = self._filled_alone(inputs, outputs, weights)
         elif self._encoder.missing and hasattr(self, "_plausible"):
             inputs = self._plausible.filled(inputs, outputs, weights, self._seed())
         return inputs, outputs, weights
