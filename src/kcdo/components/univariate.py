@@ -21,6 +21,7 @@ from kcdo.distributions import (
     RecalibratedBatch,
     SpikesBatch,
     TransformedBatch,
+    uniforms_of_three,
 )
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import FeatureMap
@@ -120,7 +121,7 @@ class Univariate:
     def uniforms(self) -> int:
         """Uniform numbers that a draw is made of: of three and a choice, where levels are bent."""
         of_one = self.mixture.uniforms
-        return of_one if self.recalibration is None else 3 * of_one + 1
+        return of_one if self.recalibration is None else uniforms_of_three(of_one)
 
     @property
     def dim(self) -> int:

@@ -19,7 +19,12 @@ from kcdo.distributions.positivity import (
     positive_density,
     positive_parts,
 )
-from kcdo.distributions.recalibrated import RecalibratedBatch, bent, level_density
+from kcdo.distributions.recalibrated import (
+    RecalibratedBatch,
+    bent,
+    level_density,
+    uniforms_of_three,
+)
 from kcdo.distributions.regions import HighestDensityRegion
 from kcdo.distributions.scattered import ScatteredLayout
 from kcdo.distributions.sources import BatchSource
@@ -66,4 +71,5 @@ __all__ = [
     "positive_parts",
     "small_html",
     "small_svg",
+    "uniforms_of_three",
 ]

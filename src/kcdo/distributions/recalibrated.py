@@ -44,7 +44,7 @@ class RecalibratedBatch(Batch):
     @property
     def uniforms(self) -> int:
         """Uniform numbers that a draw is made of: those of three, and one that chooses."""
-        return 3 * self.inner.uniforms + 1
+        return uniforms_of_three(self.inner.uniforms)
 
     def __len__(self) -> int:
         return len(self.inner)
@@ -156,6 +156,11 @@ class RecalibratedBatch(Batch):
             return g_end * lost_end - of_lost + beyond * left
 
         return np.hstack([of(gap_end, 1.0, 0.0), of(gap_end**2, 2.0 * gaps, variance)])
+
+
+def uniforms_of_three(uniforms: int) -> int:
+    """Return how many uniform numbers a draw takes, of distributions that take so many each."""
+    return 3 * uniforms + 1
 
 
 def level_density(levels: Array, shares: Array) -> Array:
