@@ -12,12 +12,11 @@ from kcdo.commands import run
 import_module("kcdo.serve.command")  # adds its command, as kcdo.cli does
 
 KCDO = (sys.executable, str(Path(__file__).with_name("short_kcdo.py")))
-WHOLE_KCDO = (sys.executable, "-m", "kcdo")  # its fits search as long as those of users
 
 
-def start(*arguments, program=KCDO, covered=True, **options):
+def start(*arguments, covered=True, **options):
     """Start a command; coverage, which makes it slower by half, can be left out."""
-    command = [*program, *(str(a) for a in arguments)]
+    command = [*KCDO, *(str(a) for a in arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     environment = os.environ | {"COLUMNS": "100", "OMP_NUM_THREADS": "1"}
     if not covered:
