@@ -44,7 +44,8 @@ class _GivenOnce(TyperCommand):
         for option, times in Counter(order).items():
             repeatable = option.param_type_name != "option" or option.multiple or option.is_flag
             if times > 1 and not repeatable:
-                several = ", several columns with commas" * ("olumns" in (option.help or ""))
+                of_columns = "columns" in (option.help or "").lower()
+                several = ", several columns with commas" if of_columns else ""
                 message = f"it is there {times} times: give it once{several}."
                 raise typer.BadParameter(message, ctx=ctx, param=option)
         return list(super().parse_args(ctx, args))
