@@ -46,6 +46,7 @@ class LocationParameters:
     noise_of_noise: float = 1.0
     noise_scales: int = 0  # scales of the noise kernel that were chosen
     inflation: float = 1.0  # how much larger squared errors of new rows are
+    near: bool = False  # whether each location is regressed on the rows near it
 
     def __post_init__(self) -> None:
         for noise in (self.noise, self.noise_of_noise, self.inflation):
@@ -193,8 +194,8 @@ class LocationScaleParameters:
 
     def fit(self, rows: Rows, settings: Settings) -> "LocationScale":
         """Return the component of these rows."""
-        alpha = self.location.noise / rows.total
-        system = settings.unfactored(self.location.kernel, rows).factor(alpha)
+        unfactored = settings.near if self.location.near else settings.unfactored
+        system = unfactored(self.location.kernel, rows).factor(self.location.noise / rows.total)
         model, residuals = fit_map(self.location, system, rows, self.floor, settings)
         operator = self.residual.operator(rows.with_outputs(residuals.clipped), settings)
         return LocationScale(model, operator, residuals)

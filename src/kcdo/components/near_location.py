@@ -38,20 +38,18 @@ class Location:
         offset = float(np.average(rows.Y[:, 0], weights=rows.weights))
         targets, alpha, n_jobs = rows.Y - offset, noise / rows.total, settings.n_jobs
         near = NearestRows(kernel, X, rows.weights, n_jobs=n_jobs).factor(alpha)
-        every, regression = np.arange(len(rows)), None
-        ratio = near.variance_left_out(every)
+        regression = None
+        held_out, ratio = near.held_out_and_variance(targets)
         if len(rows) <= settings.effort.exact_rows:
             system = ExactRows(kernel, Groups.of(X, rows.weights), n_jobs=n_jobs).factor(alpha)
             held_out = system.held_out(targets)
             coefficients = system.coefficients(targets)
             regression = Regression(system.without_factor(), coefficients, np.zeros(1))
-        else:
-            held_out = near.held_out(targets, every)
         errors = targets[:, 0] - held_out[:, 0]
         squares = errors**2 / ratio
         cut = LARGEST_SQUARE * weighted_median(squares, rows.weights) / 0.455
         signal = float(np.average(np.minimum(squares, cut), weights=rows.weights))
-        made = cls(near, targets, offset, regression, max(signal, _LEAST_SIGNAL))
+        made = cls(near.without_factor(), targets, offset, regression, max(signal, _LEAST_SIGNAL))
         return made, offset + held_out[:, 0], made.signal * ratio
 
     def __call__(self, X: Array) -> tuple[Array, Array]:

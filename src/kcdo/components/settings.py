@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from kcdo.distributions import Positivity
-from kcdo.kernels import Kernel
+from kcdo.kernels import Kernel, has_metric
 from kcdo.rows import Rows
 from kcdo.systems import Exact, Factorable, NearestRows, Nystrom, Solver, unfactored
 
@@ -105,7 +105,7 @@ class Effort:
     many_nodes : int
         Nodes beyond which fewer are used to find weights.
     exact_rows : int
-        Rows up to which the location of smoothed rows is a regression on all of them.
+        Rows up to which a location in a learnt metric is a regression on all of them.
     exact_density_rows, density_centres : int
         Rows beyond which densities of one output take so many centres, where the solver is open.
     fewest_gated : int
@@ -241,6 +241,15 @@ class Settings:
         return unfactored(
             self.solver, kernel, rows.X, rows.weights, seed=self.seed, n_jobs=self.n_jobs
         )
+
+    def sees_near_rows(self, kernel: Kernel, rows: Rows) -> bool:
+        """Whether a location is regressed on the rows near each query: of many, where it may be.
+
+        A system of all rows would cost their third power, and centres do not follow what varies
+        from one row to the next.
+        """
+        many = len(rows) > self.effort.exact_rows
+        return many and self.solver_is_open and has_metric(kernel, rows.X)
 
     def near(self, kernel: Kernel, rows: Rows) -> NearestRows:
         """Return the rows with an input kernel whose scales say which of them are near."""

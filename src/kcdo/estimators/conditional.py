@@ -324,7 +324,7 @@ class ConditionalDensityOperator(FittedDensity):
         importances: dict[str, float] = {}
         if deadline.allows("importances"):
             found = column_importances(
-                self._operator, self._given, rows, self._effort.importance_rows
+                self._operator, self._transform, rows, self._effort.importance_rows
             )
             names = [str(j) for j in range(len(found))] if names is None else names
             importances = dict(zip(names, found.tolist(), strict=True))

@@ -122,8 +122,8 @@ def choose_plain(
     refined.
     """
     rows, best = problem.rows, means[0]
-    if problem.densities_on_centres:  # their scales are learnt at the density of all rows
-        problem, means = _with_last_rows(problem, problem.effort.race_rows), means[:1]
+    if problem.metrics:  # one component of several, from scales that all rows have learnt
+        problem = _with_last_rows(problem, problem.effort.race_rows)
     kernels = [(best.template, best.kernel)]
     if problem.few_per_column:  # scales that the regression has learnt, at a price
         kernels = [(best.kernel, best.kernel)]
@@ -156,9 +156,10 @@ def choose_residual(
 
 
 def _with_last_rows(problem: Problem, n: int) -> Problem:
-    """Return the problem with so many rows at most for the last search of scales."""
+    """Return the problem with so many rows at most for the last searches of scales."""
     settings = problem.spec.settings
-    settings = replace(settings, effort=replace(settings.effort, last_rows=n))
+    effort = replace(settings.effort, last_rows=n, rows=min(n, settings.effort.rows))
+    settings = replace(settings, effort=effort)
     return replace(problem, spec=replace(problem.spec, settings=settings))
 
 

@@ -92,14 +92,17 @@ def _best_by_held_out_score(problem: Problem, means: list[Metric]) -> Metric:
 
 def _location_parameters(problem: Problem, best: Metric) -> tuple[LocationParameters, System]:
     """Return the parameters of location and scale; the noise is judged on thousands."""
-    rows, effort = problem.rows, problem.effort
+    rows, effort, settings = problem.rows, problem.effort, problem.spec.settings
+    near = bool(problem.metrics) and settings.sees_near_rows(best.kernel, rows)
     # where rows share few inputs, to judge all of them costs little
     few_inputs = problem.every_input and len(Groups.of(rows.X).points) <= effort.spread_rows
     some = problem
-    if problem.every_input and not few_inputs:  # a system of all rows costs their third power
+    if problem.every_input and not few_inputs and not near:  # a system of all rows costs their third power
         some = replace(problem, rows=rows.sample(effort.noise_systems, problem.spec.seed))
     judged = np.arange(len(rows)) if few_inputs else some.judged_rows(effort.rows)
-    unfactored = lru_cache(maxsize=1)(lambda kernel: some.unfactored(kernel, some.rows))
+    unfactored = lru_cache(maxsize=1)(
+        lambda kernel: (settings.near if near else some.unfactored)(kernel, some.rows)
+    )
     centred = some.rows.centred()
     lowest: BestSoFar[tuple[Kernel, float, System]] = BestSoFar()
 
@@ -118,7 +121,7 @@ def _location_parameters(problem: Problem, best: Metric) -> tuple[LocationParame
     kernel, noise, system = lowest.best()
     if len(some.rows) < len(rows):
         system = problem.unfactored(kernel, rows).factor(noise / rows.total)
-    parameters = LocationParameters(kernel, noise, inflation=best.inflation)
+    parameters = LocationParameters(kernel, noise, inflation=best.inflation, near=near)
     return _with_varying_noise(problem, parameters, best, system), system
 
 

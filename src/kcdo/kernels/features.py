@@ -1,6 +1,7 @@
 """Inputs as a metric sees them: columns of unit spread, long tails drawn in, normal scores."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -96,7 +97,23 @@ class FeatureMap:
         """Return the features of rows."""
         if not self.features:
             return X
-        return np.stack([feature(X[:, feature.column]) for feature in self.features], axis=1)
+        found = np.empty((len(X), len(self.features)))
+        places, columns, slopes, knots, values = self._lines
+        found[:, places] = values + (X[:, columns] - knots) * slopes
+        for place, feature in enumerate(self.features):
+            if len(feature.places) > 2:
+                found[:, place] = feature(X[:, feature.column])
+        return found
+
+    @cached_property
+    def _lines(self) -> tuple[NDArray[np.integer], NDArray[np.integer], Array, Array, Array]:
+        """Places, columns, slopes, first knots and values there of features that are straight."""
+        straight = [(k, f) for k, f in enumerate(self.features) if len(f.places) == 2]
+        places = np.array([k for k, _ in straight], dtype=np.intp)
+        columns = np.array([f.column for _, f in straight], dtype=np.intp)
+        slopes = np.array([np.diff(f.values)[0] / np.diff(f.places)[0] for _, f in straight])
+        knots = np.array([f.places[0] for _, f in straight])
+        return places, columns, slopes, knots, np.array([f.values[0] for _, f in straight])
 
 
 def _has_long_tail(x: Array) -> bool:

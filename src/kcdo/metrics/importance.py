@@ -16,7 +16,7 @@ IMPORTANCE = "how far predictions move when this input alone is shuffled, from 0
 _MOST_ROWS, _LEAST_ROWS, _PREDICTIONS = 200, 40, 1600
 _LEAST_VARIANCE = 1e-300
 _MANY_COLUMNS = 100  # beyond which few matter, as a rule
-_UNSEEN = 0.01  # divergence that several columns share
+_UNSEEN = 0.01  # divergence that several columns share, or this part of that of all columns
 
 
 class Conditional(Protocol):
@@ -113,21 +113,22 @@ def shuffled_divergences(
     if len(asked) <= _MANY_COLUMNS:
         return np.array([moved([j]) for j in asked])
     found = np.zeros(len(rows))
-    _fill_by_halves(found, moved, asked)
+    _fill_by_halves(found, moved, asked, _UNSEEN)
     return found[list(asked)]
 
 
 def _fill_by_halves(
-    found: Array, moved: Callable[[Sequence[int]], float], asked: Sequence[int]
+    found: Array, moved: Callable[[Sequence[int]], float], asked: Sequence[int], unseen: float
 ) -> None:
     """Write the divergences of many columns, of which few matter: others are shuffled together."""
     total = moved(asked)
-    if len(asked) == 1 or total < _UNSEEN:
+    unseen = max(unseen, _UNSEEN * total)  # largest of all columns, which come first
+    if len(asked) == 1 or total < unseen:
         found[list(asked)] = total / len(asked)
     else:
         half = len(asked) // 2
-        _fill_by_halves(found, moved, asked[:half])
-        _fill_by_halves(found, moved, asked[half:])
+        _fill_by_halves(found, moved, asked[:half], unseen)
+        _fill_by_halves(found, moved, asked[half:], unseen)
 
 
 def gaussian_divergences(first: tuple[Array, Array], second: tuple[Array, Array]) -> Array:

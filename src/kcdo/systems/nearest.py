@@ -181,11 +181,11 @@ class NearestSystem(System):
         """Return weights w(x'), sparse (Q, N), of near rows that are known, (Q, k)."""
         return self._weights(after_warps(self.kernel, queries), places)[0]
 
-    def variance_left_out(self, rows: RowNumbers) -> Array:
-        """Return the predictive variance of some rows without themselves, as above."""
+    def held_out_and_variance(self, B: Array) -> tuple[Array, Array]:
+        """Return predictions of all rows without themselves, and predictive variances as above."""
         ridge = float(self.rows.weights.sum()) * self.alpha
-        explained = self._left_out(rows)[1]
-        return np.maximum(self.kernel.diag(self.centres[rows]) + ridge - explained, 1e-12)
+        weights, explained = self._every_left_out
+        return weights @ B, np.maximum(self.kernel.diag(self.centres) + ridge - explained, 1e-12)
 
     def condensed(self, embed: Embed, Y: NDArray, step: int) -> Condensed:
         """Return all targets: every row is a centre."""
@@ -212,13 +212,15 @@ class NearestSystem(System):
         self, B: Array, rows: RowNumbers | None = None, one_minus_leverage: Array | None = None
     ) -> Array:
         """Return predictions of rows from the rows nearest to each, without that row itself."""
-        return self.held_out_weights(np.arange(len(B)) if rows is None else rows) @ B
+        weights, _ = self._every_left_out if rows is None else self._left_out(rows)
+        return weights @ B
 
     def one_minus_leverage(self, rows: RowNumbers | None = None) -> Array:
         """Return λ / (k(x, x) + λ - kᵀw): 1 - leverage of a row in a system with its neighbours."""
+        _, explained = self._every_left_out if rows is None else self._left_out(rows)
         rows = np.arange(self.n_centres) if rows is None else rows
         ridge = self._ridge[rows]
-        return ridge / (self.kernel.diag(self.centres[rows]) + ridge - self._left_out(rows)[1])
+        return ridge / (self.kernel.diag(self.centres[rows]) + ridge - explained)
 
     def describe(self) -> SolverFacts:
         """Return method and sizes; each small system has a condition of its own."""
@@ -234,9 +236,19 @@ class NearestSystem(System):
         own = replace(rows, X=rows.X.copy(), weights=rows.weights.copy())
         return own.factor(self.alpha)
 
+    @property
+    def _by_distance(self) -> bool:
+        """Whether the kernel depends on the distance in its metric alone."""
+        return isinstance(self.rows.inner, Radial)
+
     @cached_property
     def _ridge(self) -> Array:
         return self.rows.weights.sum() * self.alpha / self.rows.weights
+
+    @cached_property
+    def _every_left_out(self) -> tuple[csr_array, Array]:
+        """Those of all rows: several questions of one fit share them."""
+        return self._left_out(np.arange(self.n_centres))
 
     def _left_out(self, rows: RowNumbers) -> tuple[csr_array, Array]:
         return self._weights(self.rows.points[rows], self.rows.near_others(rows))
@@ -244,8 +256,9 @@ class NearestSystem(System):
     def _weights(self, queries: NDArray, places: NDArray[np.integer]) -> tuple[csr_array, Array]:
         """Return the weights w of the given rows, sparse, and kᵀw of each query."""
         values, explained = np.empty(places.shape), np.empty(len(queries))
-        k = places.shape[1]
-        step = max(1, _BLOCK_ELEMENTS // (k * k * queries.shape[1]))
+        k, p = places.shape[1], queries.shape[1]
+        held = max(k, p) if self._by_distance else k * p  # numbers for each near row of a query
+        step = max(1, _BLOCK_ELEMENTS // (k * held))
 
         def fill(part: slice) -> None:
             values[part], explained[part] = self._solved(queries[part], places[part])
@@ -257,8 +270,8 @@ class NearestSystem(System):
 
     def _solved(self, queries: NDArray, places: NDArray[np.integer]) -> tuple[Array, Array]:
         """Return the weights of the given rows, (Q, k), and kᵀw: one batch of small systems."""
-        radial = isinstance(self.rows.inner, Radial)
-        matrix, own = (self._by_products if radial else self._by_differences)(queries, places)
+        values = self._by_products if self._by_distance else self._by_differences
+        matrix, own = values(queries, places)
         np.einsum("qii->qi", matrix)[:] += self._ridge[places] + _JITTER
         weights = np.linalg.solve(matrix, own[:, :, None])[:, :, 0]
         return weights, np.einsum("qk,qk->q", own, weights)
