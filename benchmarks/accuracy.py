@@ -1,7 +1,7 @@
 """Accuracy of the library and its rivals: data sets x methods x splits.
 
     python -m benchmarks.accuracy [--methods gp qrf] [--sets yacht] [--splits N] [--data DIR]
-                                  [--out DIR] [--retry]
+                                  [--out DIR] [--retry] [--again]
 
 Rounded outputs (``experiments.data.ROUNDED``) are scored by the probability of the interval that
 was rounded, and coverage by the randomised PIT, for every method alike: ``benchmarks/rounded.py``.
@@ -104,6 +104,7 @@ def scores(fitted: Any, split: Split, name: str, gap: float = 0.0) -> dict[str, 
         result["gap"] = gap
         rounded = rounded_scores(fitted, split.X_test, split.Y_test, gap)
         rows |= {"nll": -rounded["log_prob"], "coverage": rounded["coverage_90"]}
+        rows["coverage_50"] = rounded["coverage_50"]
     result["scores"] = average(rows)
     for part, mask in split.parts.items():
         result[f"scores, {part}"] = average({key: values[mask] for key, values in rows.items()})
@@ -117,15 +118,16 @@ def scores(fitted: Any, split: Split, name: str, gap: float = 0.0) -> dict[str, 
 
 
 def per_row(predictive: Any, Y: Array) -> dict[str, Array]:
-    """Scores of every test row: negative log density, CRPS or energy score, 90 % interval."""
+    """Scores of every test row: negative log density, CRPS or energy score, intervals."""
     rows = {"nll": -predictive.logpdf_pairs(Y)}
     if Y.ndim > 1:
         return rows | {"energy": energy_score(predictive.sample(1000, random_state=0), Y)}
     rows["crps"] = (
         predictive.crps(Y) if hasattr(predictive, "crps") else quantile_crps(predictive, Y)
     )
-    low, high = predictive.quantile([0.05, 0.95]).T
-    return rows | {"coverage": (low <= Y) & (high >= Y), "width": high - low}
+    low, lower, upper, high = predictive.quantile([0.05, 0.25, 0.75, 0.95]).T
+    rows |= {"coverage": (low <= Y) & (high >= Y), "coverage_50": (lower <= Y) & (upper >= Y)}
+    return rows | {"width": high - low}
 
 
 def average(rows: dict[str, Array]) -> dict[str, float]:
@@ -190,14 +192,18 @@ def _rounded(value: Any) -> Any:
 
 def benchmark(
     sets: list[str], methods: list[str], most: int | None, folder: Path | None, out: Path, *,
-    retry: bool = False,
+    retry: bool = False, again: bool = False,
 ) -> None:  # fmt: skip
-    """Run what is missing, set by set, all methods of a split after each other."""
+    """Run what is missing, set by set, all methods of a split after each other.
+
+    ``again`` runs everything anew: a method whose code changed is not compared by older results.
+    """
     for name in sets:
         data = problem(name, folder)
         for method in methods:
             path = out / name / f"{method}.jsonl"
             records = [r for r in load(path) if on_equal_terms(r) and not (retry and "error" in r)]
+            records = [] if again else records
             done = {record["split"] for record in records}
             for index in range(splits_of(name, method, min(data.splits, most or data.splits))):
                 if index in done:
@@ -226,8 +232,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="data folder; default: KCDO_DATA")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--retry", action="store_true", help="run failed splits again")
+    parser.add_argument("--again", action="store_true", help="run anew what is there")
     a = parser.parse_args()
-    benchmark(a.sets, a.methods, a.splits, a.data, a.out, retry=a.retry)
+    benchmark(a.sets, a.methods, a.splits, a.data, a.out, retry=a.retry, again=a.again)
 
 
 if __name__ == "__main__":

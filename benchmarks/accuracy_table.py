@@ -206,6 +206,10 @@ def page(folder: Path) -> str:
     for title, keys in TITLES.items():
         blocks += [f"### {title}", score_table(collect(records, keys), names)]
     blocks += ["### Coverage of 90 % intervals", score_table_unmarked(records, names, "coverage")]
+    blocks += [
+        "### Coverage of 50 % intervals",
+        score_table_unmarked(records, names, "coverage_50"),
+    ]
     donut = [row for key in DONUT for row in _l1_rows(records, names, key)]
     blocks += ["### Donut, N = 2,500, L1 error of p(y, z | x)", markdown(["at", *names], donut)]
     blocks += ["### Splits", split_table(records, names), versions(records)]

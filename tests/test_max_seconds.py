@@ -138,3 +138,23 @@ def test_times_are_positive(seconds):
 def test_times_are_numbers():
     with pytest.raises(TypeError, match="max_seconds must be a positive number or None"):
         kcdo.ConditionalDensityOperator(max_seconds="1 s").fit(*sine_rows())
+
+
+def test_fits_by_folds_heed_the_time(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(60, 2))
+    y = X[:, 0] + 0.1 * rng.standard_normal(60)
+    model = kcdo.ConditionalDensityOperator(max_seconds=0.05)
+    with pytest.warns(kcdo.KcdoWarning, match="the search by folds"):
+        model.fit(X, y, groups=np.arange(60) // 6)
+    assert "the search by folds" in model.report_.stopped
+    assert np.isfinite(model.conditional(X[:3]).mean()).all()
+
+
+def test_chunks_and_partial_fit_refuse_a_time_limit():
+    X, y = np.random.default_rng(0).uniform(size=(40, 1)), np.arange(40.0)
+    model = kcdo.ConditionalDensityOperator(solver=kcdo.Nystrom(10), max_seconds=5.0)
+    with pytest.raises(kcdo.InvalidInputError, match="partial_fit passes over all rows"):
+        model.partial_fit(X, y)
+    with pytest.raises(kcdo.InvalidInputError, match="a fit to chunks passes over all rows"):
+        model.fit([(X, y)])

@@ -21,7 +21,7 @@ from kcdo.rows import dealt
 
 _LEVELS = (0.5, 0.9, 0.95)
 _AT_ONCE = 500  # rows whose distributions fit into what is kept of them
-_JOINT_AT_ONCE = 50  # rows of several outputs, whose draws take long: progress is told in between
+_JOINT_AT_ONCE = 20  # rows of several outputs: few enough that their marginals are kept
 _MOST_KEPT = 1000  # rows whose predictions a model keeps
 
 

@@ -149,7 +149,10 @@ class Mixture:
         return MixtureBatch(list(used.values()), self._weights_at(queries, list(used)))
 
     def held_out(self, rows: NDArray[np.integer]) -> Batch:
-        """Return the distributions of some training rows without themselves."""
+        """Return the distributions of some training rows without themselves.
+
+        With the weights of all rows: what a gate knows near a row has seen that row.
+        """
         made: dict[str, Batch] = {}
         for component in self._used:
             made |= component.held_out(rows)

@@ -198,7 +198,7 @@ class Effort:
     line_rows: int = 3
     importance_rows: int = 64
     orders: int = 3
-    order_rows: int = 300
+    order_rows: int = 240
     order_folds: int = 3
     streamed: StreamEffort = field(default_factory=StreamEffort)
 

@@ -147,6 +147,13 @@ class Batch(ABC):
         """Return the same distributions; what is computed from draws then uses other draws."""
         return self
 
+    def fixed_draws(self) -> Array | None:
+        """Return the draws (Q, n, d) that answers are made of, where that is how they come about.
+
+        None for kinds that need none, or weigh them.
+        """
+        return None
+
     def draw_error(self, g: Function | None) -> Array:
         """Return the standard error of E g(Y), (Q, k), as far as it is by draws at random.
 

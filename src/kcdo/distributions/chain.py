@@ -97,16 +97,17 @@ class ChainBatch(ByDraws):
     def take(self, rows: Rows) -> "ChainBatch":
         """Return some of the distributions, with the draws that are known."""
         some = replace(self, inputs=self.inputs[rows])
-        if "drawn" in vars(self):
-            vars(some)["drawn"] = self.drawn[rows]
+        if "_drawn_with_logs" in vars(self):
+            vars(some)["_drawn_with_logs"] = self._drawn_with_logs[rows]
         return some
 
     def joined(self, others: Sequence["ChainBatch"]) -> "ChainBatch":
         """Return these distributions followed by others."""
         every = [self, *others]
         both = replace(self, inputs=np.concatenate([each.inputs for each in every]))
-        if all("drawn" in vars(each) for each in every):
-            vars(both)["drawn"] = np.concatenate([each.drawn for each in every])
+        if all("_drawn_with_logs" in vars(each) for each in every):
+            known = [each._drawn_with_logs for each in every]
+            vars(both)["_drawn_with_logs"] = np.concatenate(known)
         return both
 
     def with_draws(self, n_draws: int, seed: int) -> "ChainBatch":
@@ -140,9 +141,13 @@ class ChainBatch(ByDraws):
 
     def draw_link(self, j: int, points: Array, uniforms: Array) -> Array:
         """Return draws of output ``order[j]``, given the outputs before it in points (Q, n, d)."""
-        first, size = 1 + sum(link.uniforms for link in self.links[:j]), self.links[j].uniforms
-        u = uniforms[:, :, first : first + size].reshape(-1, 1, size)
+        u = self._uniforms_of_link(j, uniforms)
         return self._along(j, points, lambda batch, rows: batch.sample(u[rows])[:, 0, 0])
+
+    def _uniforms_of_link(self, j: int, uniforms: Array) -> Array:
+        """Return the uniform numbers that draws of link j are made of, (Q · n, 1, k)."""
+        first, size = 1 + sum(link.uniforms for link in self.links[:j]), self.links[j].uniforms
+        return uniforms[:, :, first : first + size].reshape(-1, 1, size)
 
     def link_batch(self, j: int, points: Array) -> Batch:
         """Return the distributions of link j at points (Q, n, d), as a batch of Q · n."""
@@ -156,7 +161,7 @@ class ChainBatch(ByDraws):
     def _along(
         self, j: int, points: Array, answer: Callable[[Batch, NDArray[np.integer]], Array]
     ) -> Array:
-        """Return the answers of link j at points (Q, n, d), (Q, n), a part at a time.
+        """Return the answers of link j at points (Q, n, d), (Q, n) or more, a part at a time.
 
         Points that agree in all that the link sees are asked once: those of a grid mostly do.
         """
@@ -169,18 +174,48 @@ class ChainBatch(ByDraws):
             distinct, place = np.unique(rows[part], axis=0, return_inverse=True)
             return answer(self.links[j].batch(distinct).take(place.ravel()), part)
 
-        found = np.empty(len(rows))
-        for part, values in zip(parts, ordered_map(work, parts, self.n_jobs), strict=True):
-            found[part] = values
-        return found.reshape(points.shape[:2])
+        answers = np.concatenate(list(ordered_map(work, parts, self.n_jobs)))
+        found = np.empty_like(answers)
+        found[order] = answers
+        return found.reshape(*points.shape[:2], *answers.shape[1:])
 
     # --- by draws, but for what is first in the order
 
-    @shared_property
+    @property
     def drawn(self) -> Array:
         """Draws (Q, n, d) that are spread evenly, the same uniforms for every query."""
-        uniforms = self.fixed_uniforms()
-        return self.sample(np.broadcast_to(uniforms, (len(self), *uniforms.shape)))
+        return self._drawn_with_logs[:, :, :-1]
+
+    @shared_property
+    def _drawn_with_logs(self) -> Array:
+        """These draws with their log densities behind them, (Q, n, d + 1): links tell both."""
+        fixed = self.fixed_uniforms()
+        uniforms = np.broadcast_to(fixed, (len(self), *fixed.shape))
+        found = np.zeros((*uniforms.shape[:2], self.dim + 1))
+
+        for j, output in enumerate(self.order):
+            u = self._uniforms_of_link(j, uniforms)
+
+            def both(batch: Batch, rows: NDArray[np.integer], u: Array = u) -> Array:
+                y = batch.sample(u[rows])[:, 0]
+                return np.hstack([y, batch.logpdf_pairs(y)[:, None]])
+
+            link = self._along(j, found, both)
+            found[:, :, output] = link[:, :, 0]
+            found[:, :, -1] += link[:, :, 1]
+        return found
+
+    def fixed_draws(self) -> Array:
+        """Return the draws that answers are made of."""
+        return self.drawn
+
+    def entropy(self) -> Array:
+        """-E log p, by the draws."""
+        return -self._drawn_with_logs[:, :, -1].mean(axis=1)
+
+    def square_integral(self) -> Array:
+        """∫ p² = E p, by the draws."""
+        return np.exp(self._drawn_with_logs[:, :, -1]).mean(axis=1)
 
     def fixed_uniforms(self) -> Array:
         """Return the uniforms (n, k) of the draws: independent sets of even ones."""

@@ -131,6 +131,11 @@ class GroupedBatch(Batch):
         weights = self.weights.reshape(len(self), -1)
         return set_deviations(values.reshape(*weights.shape, -1), weights)
 
+    def atoms(self) -> tuple[Array, Array] | None:
+        """Atoms of the members: their probabilities, averaged over each group."""
+        inner = self.inner.atoms()
+        return inner and (inner[0], self._sums(self.weights[:, None] * inner[1]))
+
     def pdf(self, points: Array) -> Array:
         """Density at shared points."""
         return self._mixed(lambda inner, _: inner.pdf(points), len(points))

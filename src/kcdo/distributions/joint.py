@@ -75,10 +75,25 @@ class JointQuestions(LazyBatches):
             raise InvalidInputError(
                 f"n_draws must lie between {_FEWEST_DRAWS} and {_MOST_DRAWS}; got {n_draws}."
             )
+        if not isinstance(random_state, int | np.integer) or random_state < 0:
+            raise InvalidInputError(
+                "random_state must be a whole number >= 0 here: the same draws answer every "
+                f"question; got {random_state!r}."
+            )
         count = 1 << (int(n_draws) - 1).bit_length()
         source = _DrawnSource(self._source, count, int(random_state))
         new: Any = type(self)(source, flat=self._flat, rows=self._rows)
         return new.labelled(self._labels)
+
+    def fixed_draws(self) -> Array | None:
+        """Quasi-random draws (Q, n, d) that a chain answers by, the same at every call.
+
+        None where answers need no draws, or weigh them: grids, several orders, some outputs given
+        others. For scores: they cost nothing once anything else was asked.
+        """
+        parts = self._each(lambda batch, _: batch.fixed_draws())
+        known = [part for part in parts if part is not None]
+        return np.concatenate(known) if len(known) == len(parts) else None
 
     def standard_error(self, g: Callable[[Array], ArrayLike] | None = None) -> Array:
         """Standard error of the answers that are by draws: of :meth:`mean`, or of ``expect(g)``.

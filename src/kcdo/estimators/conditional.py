@@ -29,7 +29,7 @@ from kcdo.estimators.kin import check_kin, kin_of_rows
 from kcdo.estimators.parameters import check_parameters
 from kcdo.estimators.streamed import add_models, add_rows, fit_chunks, fit_sums, need_sums
 from kcdo.fitting import DEFAULT_ALPHA, RULES, ModelSpec, joint_fit, ridge_value
-from kcdo.fitting.stages import SHARES, pass_shares
+from kcdo.fitting.stages import JOINT_SHARES, SHARES, pass_shares
 from kcdo.kernels import Kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference
@@ -101,6 +101,7 @@ class ConditionalDensityOperator(FittedDensity):
     max_seconds : float, optional
         Time after which ``selection="auto"`` begins no further stage that it can do without: the
         model is the best so far, with a warning, and ``report_.stopped`` names what was left out.
+        For rows in memory; chunks and ``partial_fit`` refuse it.
     joint : {"auto", "chain", "grid"}
         How ``selection="auto"`` models several outputs. "chain": each output given the inputs and
         the outputs before it, by a univariate fit, in up to three orders; "grid": one density of
@@ -255,6 +256,7 @@ class ConditionalDensityOperator(FittedDensity):
         The sums are those of one :meth:`fit` by the same centres; the model is solved anew.
         """
         check_parameters(self)
+        self._refuse_a_deadline("partial_fit")
         add_rows(self, X, y, sample_weight)
         return self
 
@@ -291,6 +293,7 @@ class ConditionalDensityOperator(FittedDensity):
                 "need of the rows in the model."
             )
         if engine is not None:
+            self._refuse_a_deadline("a fit to chunks")
             try:
                 with blas_limit(1):  # the bits of a solution depend on the threads that share it
                     fit_chunks(self, engine, started, rows_at)
@@ -313,10 +316,18 @@ class ConditionalDensityOperator(FittedDensity):
             operator = DensityOperator.solved(system, output, rows.Y, self.positivity)
             self._finish(system, operator, len(rows), started)
 
+    def _refuse_a_deadline(self, what: str) -> None:
+        if self.max_seconds is not None:
+            raise InvalidInputError(
+                f"max_seconds= is for rows in memory: {what} passes over all rows, however long "
+                'that takes. Leave it out; selection="heuristic" is the fastest.'
+            )
+
     def _fit_automatic(self, rows: Rows, solver: Solver, started: float) -> None:
         deadline = Deadline(self.max_seconds)
-        plain = self._spec(solver)
-        spec = replace(plain, progress=replace(plain.progress, deadline=deadline))
+        shares = SHARES if rows.Y.shape[1] == 1 or self.joint == "grid" else JOINT_SHARES
+        progress = Progress(self.verbose, shares, deadline=deadline)
+        spec = replace(self._spec(solver), progress=progress)
         fitted = joint_fit(spec, rows, self._choose_solver, self.joint)
         self._finish(fitted.system, fitted.model, len(rows), started)
         self._parameters = fitted.parameters

@@ -37,7 +37,7 @@ def _affordable(n_rows: int, times: int) -> int:
 
 
 def _plainer(model: Conditioner) -> Conditioner:
-    """Return the model without recalibration, which hardly moves two digits and costs quadrature."""
+    """Return the model without recalibration: it costs quadrature and hardly moves two digits."""
     return replace(model, recalibration=None) if isinstance(model, Univariate) else model
 
 

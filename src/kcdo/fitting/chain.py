@@ -167,7 +167,7 @@ class _Trial:
         deadline, share = spec.progress.deadline, spec.progress.deadline.share(_TRIAL_TIME)
         settings = replace(spec.settings, effort=short(effort), solver=Exact())
         light = in_silence(replace(spec, settings=settings), share)
-        logs = _held_out_logs(light, sample, orders)
+        logs = _held_out_logs(light, sample, orders, spec.progress)
         if share.left_out:
             deadline.left_out.append("orders")
             return as_given
@@ -237,7 +237,9 @@ def short(effort: Effort) -> Effort:
     )
 
 
-def _held_out_logs(spec: ModelSpec, rows: Rows, orders: list[tuple[int, ...]]) -> list[Array]:
+def _held_out_logs(
+    spec: ModelSpec, rows: Rows, orders: list[tuple[int, ...]], progress: Progress
+) -> list[Array]:
     """Return log p(y | x) of rows held out, (n,), by the chain of each order; NaN if never held."""
 
     def of_order(order: tuple[int, ...]) -> Array:
@@ -247,7 +249,11 @@ def _held_out_logs(spec: ModelSpec, rows: Rows, orders: list[tuple[int, ...]]) -
                 logs[places] = found
         return logs
 
-    return list(ordered_map(of_order, orders, spec.n_jobs))
+    found = []
+    for each in ordered_map(of_order, orders, spec.n_jobs):
+        found.append(each)
+        progress.update(len(found), len(orders))
+    return found
 
 
 def _grid_wins(spec: ModelSpec, rows: Rows, chain: Array) -> bool:

@@ -131,7 +131,8 @@ def fit_by_folds(problem: Problem) -> tuple[Mixture, ModelParameters, float]:
         starts = _starts(problem, judge.rows)
     with stage("plain density"):
         makers = [_plain(judge, starts)]
-    if any(map(wants, ("location_scale", "residual_tail", "normal"))):
+    located = any(map(wants, ("location_scale", "residual_tail", "normal")))
+    if located and problem.in_time("location and scale"):
         with stage("location and scale"):
             makers.append(_located(judge, starts))
     with stage("weights"):
@@ -235,6 +236,8 @@ def _walked(
     best, least = starts[int(np.argmin(losses))], min(losses)
     for steps in _STEPS:
         for axis in range(free):
+            if not judge.problem.in_time("the search by folds"):
+                return best.moved(moves, columns)
             for sign in (1.0, -1.0):
                 gained = 0
                 while gained < judge.problem.effort.kin_steps:

@@ -97,7 +97,8 @@ def _location_parameters(problem: Problem, best: Metric) -> tuple[LocationParame
     # where rows share few inputs, to judge all of them costs little
     few_inputs = problem.every_input and len(Groups.of(rows.X).points) <= effort.spread_rows
     some = problem
-    if problem.every_input and not few_inputs and not near:  # a system of all rows costs their third power
+    if problem.every_input and not few_inputs and not near:
+        # a system of all rows costs their third power
         some = replace(problem, rows=rows.sample(effort.noise_systems, problem.spec.seed))
     judged = np.arange(len(rows)) if few_inputs else some.judged_rows(effort.rows)
     unfactored = lru_cache(maxsize=1)(

@@ -14,6 +14,9 @@ SHARES = {
     "atoms": 0.01,
 }
 
+# of several outputs, whose links are fits of one output each
+JOINT_SHARES = {"orders": 0.3, "chain": 0.7}
+
 # of a fit to chunks, by the table of costs in docs/large-data.md: sums take 0.9 and 0.6 of the time
 PASSES_BY_RULE = {"looking at the chunks": 0.05, "sample of the rows": 0.05, "sums": 0.9}
 PASSES = {

@@ -22,7 +22,7 @@ def for_scores(dist: Any) -> Any:
 
     What a chain draws is kept, and serves every marginal.
     """
-    few = dist.with_draws(_MARGINAL_DRAWS)
+    few = dist.with_draws(max(_MARGINAL_DRAWS, _DRAWS_PER_OUTPUT * dist.n_outputs))
     few.mean()
     return few
 
@@ -33,7 +33,7 @@ def joint_scores(
     """Return the scores of several outputs at once, in units of the spread of each.
 
     All are of the same draws, 128 of each query or 16 times the outputs, as those of a chain of
-    outputs are most of the work.
+    outputs are most of the work; a chain of one order gives those it answers by.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ def joint_scores(
     outputs = checked_outputs(dist, Y)
     spread = outputs.std(axis=0) if unit is None else np.asarray(unit, dtype=float)
     unit = np.where(spread > 0, spread, 1.0)
-    n = max(_DRAWS, _DRAWS_PER_OUTPUT * outputs.shape[1])
-    draws = dist.sample(n, random_state=random_state).reshape(len(outputs), n, -1)
+    draws = _draws_of(dist, outputs.shape[1], random_state)
     drawn: Any = _Draws(draws / unit)
+    n = draws.shape[1]
     outputs = outputs / unit
     ranks = multivariate_ranks(drawn, outputs, n_draws=n)
     shares = np.histogram(ranks, _TENTHS, (0, 1))[0] / len(ranks)
@@ -78,6 +78,15 @@ def joint_scores(
     except MissingExtraError:
         pass
     return found
+
+
+def _draws_of(dist: Any, d: int, random_state: int) -> Array:
+    """Return draws of every query, (Q, n, d): those that a chain has anyway, if they are enough."""
+    n = max(_DRAWS, _DRAWS_PER_OUTPUT * d)
+    fixed = dist.fixed_draws() if hasattr(dist, "fixed_draws") else None
+    if fixed is not None and fixed.shape[1] >= n:
+        return fixed
+    return dist.sample(n, random_state=random_state).reshape(len(dist), n, -1)
 
 
 @dataclass(frozen=True)
