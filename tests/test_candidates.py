@@ -8,7 +8,7 @@ import pytest
 
 import kcdo
 from kcdo.components import Effort, Settings
-from kcdo.fitting import Judges, Neighbourhood, Pilot
+from kcdo.fitting import NearRowJudges, Neighbourhood, Pilot
 from kcdo.fitting.candidates import first_judges, first_metric, last_judges, last_metrics
 from kcdo.fitting.metric import Metric
 from kcdo.kernels import Warped, as_kernel, metric_coordinates
@@ -47,7 +47,7 @@ def found(judges, X, Y, weights, edges):
 def test_near_rows_are_the_nearest_of_all(kernel, rng):
     X, Y = rng.normal(size=(5000, 2)), rng.normal(size=(5000, 1))
     pilot, weights = pilot_of(X, Y)
-    judges = Judges.of((kernel,), pilot, 7, 20)
+    judges = NearRowJudges.of((kernel,), pilot, 7, 20)
     near = found(judges, X, Y, weights, [0, 1700, 1701, 5000])
     ours, theirs = (metric_coordinates(kernel, rows) for rows in (pilot.X[:7], X))
     for judge in range(7):
@@ -64,7 +64,7 @@ def test_near_rows_are_the_nearest_of_all(kernel, rng):
 def test_other_chunks_find_the_same_rows_to_the_bit():
     X, Y = labelled()  # with many ties
     pilot, weights = pilot_of(X, Y)
-    judges = Judges.of((kcdo.Gaussian((0.5, 2.0)), kcdo.Gaussian((1e6, 2.0))), pilot, 9, 20)
+    judges = NearRowJudges.of((kcdo.Gaussian((0.5, 2.0)), kcdo.Gaussian((1e6, 2.0))), pilot, 9, 20)
     one = found(judges, X, Y, weights, [0, 6000])
     two = found(judges, X, Y, weights, [0, 10, 3000, 6000])
     for name, values in vars(one).items():
@@ -74,7 +74,7 @@ def test_other_chunks_find_the_same_rows_to_the_bit():
 def test_a_table_has_every_row_once():
     X, Y = labelled(400)
     pilot, weights = pilot_of(X, Y, 400)
-    judges = Judges.of((kcdo.Gaussian((0.5, 2.0)),), pilot, 50, 30)
+    judges = NearRowJudges.of((kcdo.Gaussian((0.5, 2.0)),), pilot, 50, 30)
     near = found(judges, X, Y, weights, [0, 400])
     hood = Neighbourhood.of(judges, near, pilot)
     np.testing.assert_array_equal(hood.rows.X[:50], pilot.X[:50])
@@ -128,7 +128,7 @@ def test_what_teaches_nothing():
     assert first_judges(metric, twins, SETTINGS) is None  # inputs come back as a rule
     no_metric = as_kernel(lambda A, B: A @ B.T)
     assert first_judges(Metric(no_metric, no_metric, 0.1, np.nan), pilot, SETTINGS) is None
-    few = Judges.of((metric.kernel,), pilot, 5, 30)
+    few = NearRowJudges.of((metric.kernel,), pilot, 5, 30)
     hood = Neighbourhood.of(few, few.nearest((X, Y, np.ones(3000))), pilot)
     assert first_metric(metric, hood, pilot, SETTINGS) is metric  # a handful of judges
     assert last_metrics(metric, hood, pilot, SETTINGS, [metric.template]) == [metric]

@@ -12,7 +12,7 @@ from kcdo.components import (
     StreamEffort,
 )
 from kcdo.distributed import LocalEngine, Sum
-from kcdo.fitting import Located, LocationPlan, ModelSpec, Pilot, output_side, pilot_choice
+from kcdo.fitting import LocationPlan, ModelSpec, Pilot, StreamedLocation, output_side, pilot_choice
 from kcdo.rows import Rows
 from kcdo.systems import Nystrom, WhitenedSums
 
@@ -59,7 +59,7 @@ def located(X, Y):
         part = plan.empty_sums()
         plan.alone().add(part, (X[rows], Y[rows], weights[rows]))
         sums = sums.merged(part)
-    return Located.of(plan, sums, chosen, pilot, spec)
+    return StreamedLocation.of(plan, sums, chosen, pilot, spec)
 
 
 def test_residuals_are_those_of_fits_without_the_row():

@@ -54,7 +54,7 @@ def test_ranks_need_no_package(monkeypatch):
 def test_scores_in_parts_are_those_of_all_rows(found_in_parts):
     """Progress is told on the way; units are those of all rows."""
     found, whole, shown = found_in_parts
-    assert shown == [50, 100, 120]
+    assert shown == [20, 40, 60, 80, 100, 120]
     for name in ("variogram_score", "energy_score"):
         assert found[name] == pytest.approx(whole[name], rel=0.1)
     assert np.sum(found["rank_histogram"]) == pytest.approx(1.0)

@@ -21,6 +21,7 @@ from kcdo.components.gate import Gate
 from kcdo.components.likeness import EVERY, Bandwidths, RowTable
 from kcdo.components.linear import LinearParameters, LinearRegression, LinearSystem
 from kcdo.components.location_scale import (
+    LARGEST_SQUARE,
     LocationParameters,
     LocationScale,
     LocationScaleMap,
@@ -28,9 +29,11 @@ from kcdo.components.location_scale import (
     Regression,
     Residuals,
     Spread,
+    about_location,
     distinct_sample,
     fit_map,
     log_squares,
+    without_outliers,
 )
 from kcdo.components.mean import MeanOperator
 from kcdo.components.mixture import NAMES, Combination, Mixture, ModelParameters
@@ -50,6 +53,7 @@ from kcdo.components.univariate import (
 
 __all__ = [
     "EVERY",
+    "LARGEST_SQUARE",
     "NAMES",
     "AtomParameters",
     "AtomShares",
@@ -99,6 +103,7 @@ __all__ = [
     "Training",
     "Univariate",
     "UnivariateParameters",
+    "about_location",
     "class_shares",
     "condition",
     "continuous_rows",
@@ -111,4 +116,5 @@ __all__ = [
     "student_tail",
     "unconditional",
     "unrounded",
+    "without_outliers",
 ]

@@ -30,7 +30,8 @@ _LEAST_SQUARE = 1e-4  # a residual of 0 must not become log 0
 _LEAST_SIGNAL = 1e-290
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 _QUERIES_AT_A_TIME = 8192
-_LARGEST_COUNTED = 5.0  # squares beyond do not count in the overall factor
+LARGEST_SQUARE = 25.0  # of standardised residuals: outliers do not widen the others
+_MEDIAN_SQUARE = 0.455  # of a standard normal
 
 
 @dataclass(frozen=True)
@@ -243,7 +244,7 @@ class LocationScale:
 
     def predict(self, queries: Queries) -> dict[str, Batch]:
         """Return the distributions of the queries, by name."""
-        return _about(self.residual.batch(queries), *self.map(queries))
+        return about_location(self.residual.batch(queries), *self.map(queries))
 
     def held_out(self, rows: NDArray[np.integer]) -> dict[str, Batch]:
         """Return the distributions of some training rows without themselves, by name.
@@ -253,14 +254,14 @@ class LocationScale:
         """
         assert self.residuals is not None, "the training rows are gone"
         inner = self.residual.held_out(rows)
-        return _about(inner, self.residuals.location[rows], self.residuals.scale[rows])
+        return about_location(inner, self.residuals.location[rows], self.residuals.scale[rows])
 
     def without_training(self) -> "LocationScale":
         """Return what predictions need."""
         return replace(self, residual=self.residual.without_training(), residuals=None)
 
 
-def _about(residuals: Batch, location: Array, scale: Array) -> dict[str, Batch]:
+def about_location(residuals: Batch, location: Array, scale: Array) -> dict[str, Batch]:
     """Return the distributions that have a location and a scale, by name."""
     return {
         "location_scale": AffineBatch(residuals, location, scale),
@@ -293,7 +294,7 @@ def fit_map(
     squared = errors**2 / variance
     log_noise, log_factor = _varying_noise(parameters, rows, squared, settings)
     standard = squared / np.exp(log_factor)
-    counted = np.average(_counted(standard, rows.weights), axis=0, weights=rows.weights)
+    counted = np.average(without_outliers(standard, rows.weights), axis=0, weights=rows.weights)
     factor = np.sqrt(np.maximum(counted, _LEAST_SQUARE))
     model = LocationScaleMap(location, spread, log_noise, factor, floor)
     scale = model.scale(variance, log_factor)
@@ -354,7 +355,7 @@ def _believed_share(log_noise: Array, squared: Array, weights: Array, n_paramete
     these rows: it must gain the two units for each that Akaike's criterion asks for.
     """
     price = 2.0 * n_parameters / weights.sum()
-    counted = _counted(squared, weights)
+    counted = without_outliers(squared, weights)
     losses = []
     for share in _SHARES:
         squares = np.average(counted * np.exp(-share * log_noise), axis=0, weights=weights)
@@ -364,10 +365,10 @@ def _believed_share(log_noise: Array, squared: Array, weights: Array, n_paramete
     return np.array(_SHARES)[np.argmin(losses, axis=0)]
 
 
-def _counted(squared: Array, weights: Array) -> Array:
-    """Return the squares with those of outliers cut: 0.455 is the median of r² for normal r."""
+def without_outliers(squared: Array, weights: Array) -> Array:
+    """Return squared residuals (N, d) with those cut that are far beyond what medians tell."""
     medians = np.array([weighted_median(column, weights) for column in squared.T])
-    return np.minimum(squared, _LARGEST_COUNTED**2 * medians / 0.455)
+    return np.minimum(squared, LARGEST_SQUARE * medians / _MEDIAN_SQUARE)
 
 
 def log_squares(squared: Array) -> Array:

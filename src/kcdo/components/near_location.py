@@ -5,14 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from kcdo.arrays import Array
-from kcdo.components.location_scale import Regression
+from kcdo.components.location_scale import Regression, without_outliers
 from kcdo.components.settings import Settings
 from kcdo.consistency import need, shape
-from kcdo.kernels import Kernel, weighted_median
+from kcdo.kernels import Kernel
 from kcdo.rows import Rows
 from kcdo.systems import ExactRows, Groups, NearestRows, NearestSystem
 
-LARGEST_SQUARE = 25.0  # of standardised residuals: outliers do not widen their neighbours
 _LEAST_SIGNAL = 1e-290
 
 
@@ -47,8 +46,8 @@ class Location:
             regression = Regression(system.without_factor(), coefficients, np.zeros(1))
         errors = targets[:, 0] - held_out[:, 0]
         squares = errors**2 / ratio
-        cut = LARGEST_SQUARE * weighted_median(squares, rows.weights) / 0.455
-        signal = float(np.average(np.minimum(squares, cut), weights=rows.weights))
+        counted = without_outliers(squares[:, None], rows.weights)[:, 0]
+        signal = float(np.average(counted, weights=rows.weights))
         made = cls(near.without_factor(), targets, offset, regression, max(signal, _LEAST_SIGNAL))
         return made, offset + held_out[:, 0], made.signal * ratio
 

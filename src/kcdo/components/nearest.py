@@ -84,7 +84,7 @@ class KeptNearest:
 
     names = NAMES
     linear = False  # only points have neighbours
-    exact_held_out = True
+    exact_held_out = False  # held-out rows of a stream are judged while it is fitted
 
     def __post_init__(self) -> None:
         need(0 < self.noise < np.inf and 0 < self.unit < np.inf, "noise that is not positive")

@@ -17,7 +17,8 @@ from scipy.special import ndtr
 
 from kcdo.arrays import Array
 from kcdo.components.likeness import EVERY, Bandwidths, Likeness, RowTable
-from kcdo.components.near_location import LARGEST_SQUARE, Location
+from kcdo.components.location_scale import LARGEST_SQUARE
+from kcdo.components.near_location import Location
 from kcdo.components.settings import Settings
 from kcdo.consistency import need, shape
 from kcdo.distributions import AffineBatch, Batch, GridLayout, MixtureBatch, NodeBatch
@@ -166,12 +167,6 @@ class SmoothedRows:
         return 8 * self.table.neighbours + _RESIDUAL_NODES + _OUTPUT_NODES
 
     # --- noise that varies with x
-
-    def normal_loss(self) -> float:
-        """Return the held-out normal log score of all rows, in nats per row, up to a constant."""
-        table = self.table
-        scores = table.log_scale + 0.5 * np.minimum(table.residual**2, LARGEST_SQUARE)
-        return float(np.average(scores, weights=table.weights))
 
     def spread_losses(
         self, spreads: Sequence[Bandwidths], rows: NDArray[np.integer]

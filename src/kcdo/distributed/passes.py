@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.distributed.engine import Task
 from kcdo.errors import InvalidInputError
-from kcdo.fitting import Chunk, Judges, NearRows, Pilot
+from kcdo.fitting import Chunk, NearRowJudges, NearRows, Pilot
 from kcdo.kernels import Kernel, after_warps, metric_coordinates, without_warps
 from kcdo.systems import KeptRows, NystromSums
 
@@ -175,7 +175,7 @@ class FindNear(Task):
     """Finds the rows nearest to judged rows: each part of a chunk its own, then those of all."""
 
     reader: Reader
-    judges: Judges
+    judges: NearRowJudges
 
     def split(self, number: int, chunk: Any) -> Iterable[Chunk]:
         """Return parts of the rows, of about equal size."""

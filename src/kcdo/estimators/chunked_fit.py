@@ -18,12 +18,12 @@ from kcdo.estimators.chunks import ChunkReader
 from kcdo.fitting import (
     Learnt,
     LocalLearning,
-    Located,
     LocationPlan,
     ModelSpec,
     Pilot,
     PilotChoice,
     ResidualPlan,
+    StreamedLocation,
     StreamedMixture,
     StreamPlan,
     best_plain,
@@ -104,7 +104,7 @@ class ChunkedFit:
         plain, sums = best_plain(plains, found[: len(plains)])
         several = zip(locations, found[len(plains) :], parameters, strict=True)
         tried = [
-            Located.of(plan, its_sums, replace(chosen, location=each), pilot, spec)
+            StreamedLocation.of(plan, its_sums, replace(chosen, location=each), pilot, spec)
             for plan, its_sums, each in several
         ]
         located = min(tried, key=lambda each: each.loss)

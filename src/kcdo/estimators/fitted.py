@@ -144,6 +144,9 @@ class FittedDensity(ConditionalEstimator):
             other.__dict__.pop(name, None)
         return other
 
+    def _without_sums(self) -> Self:
+        return self._without("_plan", "sums_")
+
     def _check_fit(self) -> None:
         super()._check_fit()
         check_parameters(self)

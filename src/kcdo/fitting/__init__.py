@@ -2,7 +2,7 @@
 
 from kcdo.fitting.automatic import AutomaticFit, automatic_fit
 from kcdo.fitting.binning import OutputBins
-from kcdo.fitting.candidates import Judges, NearRows, Neighbourhood
+from kcdo.fitting.candidates import NearRowJudges, NearRows, Neighbourhood
 from kcdo.fitting.chain import joint_fit
 from kcdo.fitting.learning import Learnt, LocalLearning, PilotChoice, pilot_choice
 from kcdo.fitting.metric import Metric
@@ -17,7 +17,7 @@ from kcdo.fitting.pilot import Chunk, Pilot, pilot_size
 from kcdo.fitting.problem import ONLY_PLAIN
 from kcdo.fitting.rules import RULES
 from kcdo.fitting.spec import ModelSpec
-from kcdo.fitting.streamed import Located, LocationPlan, ResidualPlan, StreamedMixture
+from kcdo.fitting.streamed import LocationPlan, ResidualPlan, StreamedLocation, StreamedMixture
 from kcdo.fitting.streaming import StreamPlan, best_plain, same_plan, stream
 from kcdo.fitting.univariate import sample_transform
 
@@ -27,13 +27,12 @@ __all__ = [
     "RULES",
     "AutomaticFit",
     "Chunk",
-    "Judges",
     "Learnt",
     "LocalLearning",
-    "Located",
     "LocationPlan",
     "Metric",
     "ModelSpec",
+    "NearRowJudges",
     "NearRows",
     "Neighbourhood",
     "OutputBins",
@@ -41,6 +40,7 @@ __all__ = [
     "PilotChoice",
     "ResidualPlan",
     "StreamPlan",
+    "StreamedLocation",
     "StreamedMixture",
     "automatic_fit",
     "best_plain",

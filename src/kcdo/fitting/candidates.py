@@ -43,7 +43,7 @@ _MOST_NUMBERS = 1 << 23  # of all candidates of one pass
 
 
 @dataclass(frozen=True, eq=False)
-class Judges:
+class NearRowJudges:
     """Rows whose near rows are sought in one metric or several, and how far to look.
 
     Parameters
@@ -64,7 +64,9 @@ class Judges:
     reach: Array
 
     @classmethod
-    def of(cls, kernels: tuple[Kernel, ...], pilot: Pilot, judges: int, count: int) -> "Judges":
+    def of(
+        cls, kernels: tuple[Kernel, ...], pilot: Pilot, judges: int, count: int
+    ) -> "NearRowJudges":
         """Take the first rows of a sample, whose other rows say how far away near rows are."""
         numbers = len(kernels) * judges * (pilot.X.shape[1] + pilot.Y.shape[1] + 3)
         count = max(1, min(count, _MOST_NUMBERS // numbers, pilot.n_rows - 1))
@@ -131,7 +133,7 @@ class Neighbourhood:
     lists: NDArray[np.integer]
 
     @classmethod
-    def of(cls, judges: Judges, near: NearRows, pilot: Pilot) -> "Neighbourhood":
+    def of(cls, judges: NearRowJudges, near: NearRows, pilot: Pilot) -> "Neighbourhood":
         """Give every row one place: a judged row may be near another one."""
         n = len(judges.X)
         both = Rows(
@@ -153,7 +155,7 @@ class Neighbourhood:
         return len(self.lists)
 
 
-def first_judges(metric: Metric, pilot: Pilot, settings: Settings) -> Judges | None:
+def first_judges(metric: Metric, pilot: Pilot, settings: Settings) -> NearRowJudges | None:
     """Return judges in the pilot's metric and in ones that take columns for labels, one each.
 
     None where the kernel has no metric, or rows come back as a rule: neighbours would be twins.
@@ -167,16 +169,16 @@ def first_judges(metric: Metric, pilot: Pilot, settings: Settings) -> Judges | N
     middle = scales.log_scales_of(with_median_scales(metric.template, some))
     starts = _starts(start, middle, effort.streamed.most_labels)
     kernels = [_filled(metric.template, theta, scales.p) for theta in starts]
-    return Judges.of(
+    return NearRowJudges.of(
         tuple(kernels), pilot, 2 * effort.local_judged[0], 3 * effort.local_neighbours[0]
     )
 
 
-def last_judges(metric: Metric, pilot: Pilot, settings: Settings) -> Judges:
+def last_judges(metric: Metric, pilot: Pilot, settings: Settings) -> NearRowJudges:
     """Return judges in the metric that was learnt; as many learn as judge."""
     effort = settings.effort
     count = max(2 * effort.local_neighbours[1], 65)  # those of near rows as a component too
-    return Judges.of((metric.kernel,), pilot, 2 * effort.local_judged[1], count)
+    return NearRowJudges.of((metric.kernel,), pilot, 2 * effort.local_judged[1], count)
 
 
 def first_metric(metric: Metric, near: Neighbourhood, pilot: Pilot, settings: Settings) -> Metric:

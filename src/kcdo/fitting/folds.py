@@ -25,6 +25,7 @@ from kcdo.components import (
     ModelParameters,
     OperatorParameters,
     fit_map,
+    without_outliers,
 )
 from kcdo.distributions import Batch, StudentTail, join
 from kcdo.fitting.means import search_mean
@@ -32,14 +33,13 @@ from kcdo.fitting.output_side import output_side
 from kcdo.fitting.problem import Problem
 from kcdo.fitting.rules import held_out_residual_sd, heuristic
 from kcdo.fitting.weights import combined_weights
-from kcdo.kernels import FreeScales, Kernel, weighted_median, with_median_scales
+from kcdo.kernels import FreeScales, Kernel, with_median_scales
 from kcdo.parallel import blas_limit, ordered_map
 from kcdo.rows import Rows
 from kcdo.systems import Exact, Groups
 
 _STEPS = ((0.7, 1.5, 0.5), (0.35, 0.75, 0.25))  # of log scales, log noise, log widths
 _TAIL_SHARE = 0.02  # so that no single row decides
-_LARGEST_SQUARE = 25.0  # of a standardised error that counts in full
 _INFLATION = (0.25, 1e8)
 _FIRST_NOISE, _LEAST_NOISE, _MOST_NOISE = 0.5, 1e-6, 1e3
 
@@ -217,8 +217,8 @@ def _located(judge: FoldJudge, starts: list[Start]) -> Maker:
     normal = judge.predictions(lambda _: parameters)["normal"]
     assert isinstance(normal, StudentTail)
     squares = (((judge.outputs - normal.location) / normal.scale) ** 2).mean(axis=1)
-    cut = _LARGEST_SQUARE * weighted_median(squares, judge.weights) / 0.455
-    inflation = float(np.average(np.minimum(squares, cut), weights=judge.weights))
+    counted = without_outliers(squares[:, None], judge.weights)[:, 0]
+    inflation = float(np.average(counted, weights=judge.weights))
     wider = replace(location, inflation=float(np.clip(inflation, *_INFLATION)))
     parameters = replace(parameters, location=wider)
     return lambda _: parameters

@@ -13,7 +13,7 @@ from kcdo.components import (
     Settings,
 )
 from kcdo.fitting.candidates import (
-    Judges,
+    NearRowJudges,
     NearRows,
     Neighbourhood,
     first_judges,
@@ -84,23 +84,23 @@ class LocalLearning:
     pilot: Pilot
     options: Nystrom
 
-    def judges(self) -> Judges | None:
+    def judges(self) -> NearRowJudges | None:
         """Return the judges of the first pass; None where there is nothing to learn by it."""
         problem, metric = self.choice.problem, self.choice.metric
         if problem is None or metric is None or self.pilot.n_rows <= len(problem.rows):
             return None  # the sample is all there is
         return first_judges(metric, self.pilot, self._settings)
 
-    def first(self, judges: Judges, near: NearRows) -> Metric:
+    def first(self, judges: NearRowJudges, near: NearRows) -> Metric:
         """Return the metric in which near rows are found again."""
         hood = Neighbourhood.of(judges, near, self.pilot)
         return first_metric(self._metric, hood, self.pilot, self._settings)
 
-    def again(self, metric: Metric) -> Judges:
+    def again(self, metric: Metric) -> NearRowJudges:
         """Return the judges of the second pass."""
         return last_judges(metric, self.pilot, self._settings)
 
-    def last(self, metric: Metric, judges: Judges, near: NearRows) -> "Learnt":
+    def last(self, metric: Metric, judges: NearRowJudges, near: NearRows) -> "Learnt":
         """Return the metric that near rows of all rows teach, with those."""
         assert self.choice.problem is not None
         hood = Neighbourhood.of(judges, near, self.pilot)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.components import Effort, Settings
+from kcdo.components import LARGEST_SQUARE, Effort, Settings
 from kcdo.fitting.families import families
 from kcdo.fitting.metric import Metric, MetricSearch
 from kcdo.fitting.objectives import normal_loss
@@ -32,7 +32,6 @@ _FAMILIES: tuple[Kernel, ...] = (
 )
 LARGEST_TARGET = 4.5  # of standardised outputs: outliers do not rule the metric
 _CLEARLY_BEHIND = 0.02  # nats per row by which one scale for all columns is not worth a search
-_LARGEST_SQUARE = 25.0  # of a standardised error that folds count
 _MOST_INFLATION = 9.0
 
 
@@ -199,7 +198,7 @@ def _cross_fitted(search: MetricSearch) -> list[tuple[float, float]]:
 
 def _folded_score(squares: Array, logs: Array) -> tuple[float, float]:
     """Return log score + log error, and the inflation, of standardised errors of folds."""
-    counted = np.minimum(squares, _LARGEST_SQUARE)
+    counted = np.minimum(squares, LARGEST_SQUARE)
     inflation = float(np.clip(counted.mean(), 1.0, _MOST_INFLATION))
     score = 0.5 * (logs + np.log(inflation) + squares / inflation).mean()
     error = np.sqrt(squares * np.exp(logs)).mean()

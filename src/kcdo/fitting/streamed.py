@@ -27,10 +27,11 @@ from kcdo.components import (
     Residuals,
     Settings,
     StreamEffort,
+    about_location,
     fit_map,
     student_tail,
 )
-from kcdo.distributions import AffineBatch, Batch, MixtureBatch, NodeBatch, StudentTail
+from kcdo.distributions import Batch, MixtureBatch, NodeBatch
 from kcdo.fitting.binning import OutputBins
 from kcdo.fitting.learning import Learnt, PilotChoice
 from kcdo.fitting.location import scale_of_residuals
@@ -132,7 +133,7 @@ class SampleSystem:
 
 
 @dataclass(frozen=True, eq=False)
-class Located:
+class StreamedLocation:
     """Location and scale of all rows, with the residuals of the sample."""
 
     parameters: LocationParameters
@@ -152,7 +153,7 @@ class Located:
         chosen: LocationScaleParameters,
         pilot: Pilot,
         spec: ModelSpec,
-    ) -> "Located":
+    ) -> "StreamedLocation":
         """Judge the noise on the sample and fit location and scale."""
         effort, settings = spec.settings.effort.streamed, _light(spec.settings)
         rows = pilot.rows(effort.located_rows)
@@ -173,7 +174,7 @@ class Located:
 
     def with_scale(
         self, choice: PilotChoice, metric: Metric
-    ) -> "tuple[Located, LocationScaleParameters]":
+    ) -> "tuple[StreamedLocation, LocationScaleParameters]":
         """Choose varying noise and the density of residuals anew, for residuals of all rows."""
         assert choice.problem is not None
         problem = replace(choice.problem, rows=self.rows.take(np.arange(len(choice.problem.rows))))
@@ -228,7 +229,7 @@ class ResidualPlan:
     def of(
         cls,
         chosen: OperatorParameters,
-        located: Located,
+        located: StreamedLocation,
         options: Nystrom,
         pilot: Pilot,
         spec: ModelSpec,
@@ -287,7 +288,7 @@ class StreamedMixture:
         cls,
         plain: StreamPlan,
         sums: NystromSums,
-        located: Located,
+        located: StreamedLocation,
         residual: ResidualPlan,
         its_sums: NystromSums,
         near: tuple[Learnt, KeptRows] | None = None,
@@ -305,12 +306,8 @@ class StreamedMixture:
         inner = _held_out(residual.plan, its_system, its_sums, its_operator, residual.judged)
         location = located.residuals.location[: len(rows)]
         scale = located.residuals.scale[: len(rows)]
-        every: dict[str, Batch] = {
-            "plain": _held_out(plain, system, sums, operator, rows),
-            "location_scale": AffineBatch(inner, location, scale),
-            "residual_tail": student_tail(location, scale),
-            "normal": StudentTail(location, scale, np.inf),
-        }
+        every: dict[str, Batch] = {"plain": _held_out(plain, system, sums, operator, rows)}
+        every |= about_location(inner, location, scale)
         wanted = {name: batch for name, batch in every.items() if spec.combination.wants(name)}
         weights = _weighed(wanted, rows, spec)
         components: list[Component] = [

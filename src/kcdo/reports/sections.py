@@ -47,7 +47,7 @@ _MEANINGS = {
     "memory": "Memory",
     "seconds": "Time of the fit",
     "condition": "Condition number",
-    "weights": "Weights of the forms",
+    "weights": "Weights of the components",
     "stopped": "Left out because the time was over",
 }
 _VERDICTS = {

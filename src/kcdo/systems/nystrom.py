@@ -211,6 +211,7 @@ class NystromSystem(System):
 
     def _leverage(self, section: Array, weights: Array) -> Array:
         leverage = self._squared_norms(section) * (1.0 if self.sums.counts else weights)
+        # the rest divides a difference of two predictions: less of it would divide rounding errors
         return np.minimum(leverage, 1.0 - 1e-9)
 
     def held_out_weights(self, rows: RowNumbers) -> Array:
