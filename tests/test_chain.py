@@ -243,7 +243,6 @@ def test_marginals_share_the_draws_of_the_joint_distribution():
     chain = gaussian_chain(X)
     dist = distribution(chain)
     dist.mean()
-    assert "drawn" in vars(dist._kept)
     line = dist.marginal(2)
     line.mean()
     asked = []
@@ -277,3 +276,25 @@ def test_values_that_cannot_be_given(values, words):
 def test_draws_must_be_enough():
     with pytest.raises(InvalidInputError, match="n_draws must lie between 16"):
         distribution(gaussian_chain(X)).with_draws(3)
+
+
+def test_log_densities_of_fixed_draws_are_known_with_them(dist):
+    """Entropy and ∫ p² of a chain ask no link again; they are means over its draws."""
+    draws = dist.fixed_draws()
+    if draws is None:  # several orders: draws are weighed
+        return
+    logs = np.stack([truth(x).logpdf(d) for x, d in zip(X, draws, strict=True)])
+    np.testing.assert_allclose(dist.entropy(), -logs.mean(axis=1), rtol=1e-9)
+    np.testing.assert_allclose(dist.square_integral(), np.exp(logs).mean(axis=1), rtol=1e-9)
+    np.testing.assert_array_equal(dist[1:].fixed_draws(), draws[1:])
+
+
+def test_a_chain_of_one_order_tells_its_draws_and_a_mixture_of_orders_does_not():
+    assert distribution(gaussian_chain(X)).fixed_draws().shape[2] == 3
+    assert distribution(two_orders(X)).fixed_draws() is None
+
+
+@pytest.mark.parametrize("seed", [None, -1, "a"])
+def test_draws_have_a_whole_number_as_seed(seed):
+    with pytest.raises(InvalidInputError, match="random_state must be a whole number >= 0"):
+        distribution(gaussian_chain(X)).with_draws(32, random_state=seed)

@@ -3,11 +3,19 @@
 import numpy as np
 import pytest
 
-from kcdo.components import Effort, LocationParameters, Settings, fit_map, log_squares
+import kcdo
+from kcdo.components import (
+    Effort,
+    LocationParameters,
+    LocationScaleParameters,
+    Settings,
+    fit_map,
+    log_squares,
+)
 from kcdo.components.location_scale import _believed_share
 from kcdo.kernels import Gaussian, Matern
 from kcdo.rows import Rows
-from kcdo.systems import Centres, ExactRows, Groups, WhitenedSums
+from kcdo.systems import Centres, ExactRows, Groups, NearestRows, WhitenedSums
 
 KERNEL = Matern((1.0, 2.0), smoothness=2.5)
 NOISE = 0.15
@@ -218,3 +226,34 @@ def test_many_queries_are_answered_some_at_a_time(monkeypatch):
     for found, expected in zip(model(X), whole, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert max(largest) <= 16
+
+
+def test_a_location_of_near_rows_is_that_of_all_where_all_are_near():
+    """With as many neighbours as rows, systems of near rows are the exact one."""
+    X, Y = data(40)
+    rows, alpha = Rows(X, Y, np.ones(40)), NOISE / 40
+    near = NearestRows(KERNEL, X, rows.weights, neighbours=40).factor(alpha)
+    some = LocationParameters(KERNEL, NOISE, near=True)
+    model, residuals = fit_map(some, near, rows, np.zeros(2), Settings())
+    exact_model, exact = fit(X, Y)
+    queries = X[:5] + 0.1
+    for one, other in zip(model(queries), exact_model(queries), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    np.testing.assert_allclose(residuals.values, exact.values, rtol=1e-6, atol=1e-8)
+
+
+def test_many_rows_in_a_learnt_metric_are_located_by_near_ones(give_effort, tmp_path):
+    give_effort(exact_rows=150)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (220, 2))
+    y = np.sin(2 * X[:, 0]) + 0.2 * rng.standard_normal(220)
+    model = kcdo.ConditionalDensityOperator().fit(X, y)
+    (chosen,) = [p for p in model._parameters.components if isinstance(p, LocationScaleParameters)]
+    assert chosen.location.near
+    model.save(tmp_path / "near.kcdo")
+    np.testing.assert_allclose(
+        kcdo.load(tmp_path / "near.kcdo").predict(X[:4]), model.predict(X[:4]), rtol=1e-12
+    )
+    refitted = model.refit(X, y)
+    np.testing.assert_allclose(refitted.predict(X[:4]), model.predict(X[:4]), atol=1e-6)
+    assert np.abs(model.predict(X) - np.sin(2 * X[:, 0])).mean() < 0.15

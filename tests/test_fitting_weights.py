@@ -1,14 +1,18 @@
 """Weights of the components: the option, and what held-out scores choose, by brute force."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcdo.components import Combination, MarginalTail, student_tail
-from kcdo.distributions import MixtureBatch
+import kcdo
+from kcdo.components import Combination, Gate, MarginalTail, student_tail
+from kcdo.distributions import MixtureBatch, StudentTail
 from kcdo.errors import InvalidInputError
-from kcdo.fitting.weights import _pairwise_crps, combined_weights
+from kcdo.fitting.weights import _pairwise_crps, choose_gate, combined_weights
+from kcdo.rows import Rows
 
 NAMES = ("plain", "location_scale", "residual_tail", "marginal_tail")
 COMPANIONS = {"nearest": "plain", "normal": "location_scale"}
@@ -144,3 +148,68 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     monkeypatch.setattr("kcdo.fitting.weights._ROWS_AT_A_TIME", 7)
     parts = combined_weights(held_out, Y, np.ones(60), Combination())
     assert parts["plain"] == pytest.approx(whole["plain"], rel=1e-6)
+
+
+# --- weights that vary with x
+
+
+def branches(n, *, varying):
+    """Rows of which "narrow" foretells those of x < 0 better, if varying, and "wide" the others."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (n, 1))
+    sd = np.where(X[:, 0] < 0, 0.1, 1.0) if varying else np.full(n, 0.5)
+    rows = Rows(X, (sd * rng.standard_normal(n))[:, None], np.ones(n))
+    zero, one = np.zeros((n, 1)), np.ones((n, 1))
+    held_out = {
+        "plain": StudentTail(zero, 0.1 * one if varying else 0.5 * one, np.inf),
+        "normal": StudentTail(zero, one if varying else 0.6 * one, np.inf),
+    }
+    return rows, held_out
+
+
+def test_a_gate_where_one_component_is_right_on_each_side():
+    rows, held_out = branches(400, varying=True)
+    gate = choose_gate(held_out, {"plain": 0.5, "normal": 0.5}, rows, kcdo.Gaussian(0.3), 100)
+    assert gate is not None
+    left, right = gate(np.array([[-0.5], [0.5]]))
+    assert left[0] > 0.7
+    assert right[1] > 0.7
+    np.testing.assert_allclose(gate.held_out().sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("n", [99, 400])
+def test_no_gate_where_components_are_as_good_everywhere_or_rows_are_few(n):
+    rows, held_out = branches(n, varying=n < 100)
+    weights = {"plain": 0.5, "normal": 0.5}
+    assert choose_gate(held_out, weights, rows, kcdo.Gaussian(0.3), 100) is None
+    assert choose_gate(held_out, weights | {"normal": 0.0}, rows, kcdo.Gaussian(0.3), 1) is None
+
+
+def test_the_weights_of_a_gate_are_responsibilities_of_near_rows():
+    """π(x) = (κ π + Σ_j r_j) / (κ + k), by hand."""
+    X = np.arange(4.0)[:, None]
+    shares = np.array([[1.0, 0.0], [0.8, 0.2], [0.3, 0.7], [0.0, 1.0]])
+    gate = Gate(kcdo.Gaussian(1.0), X, shares, np.array([0.5, 0.5]), ("plain", "normal"), 2, 3.0)
+    expected = (3.0 * 0.5 + shares[:2].sum(axis=0)) / 5.0
+    np.testing.assert_allclose(gate(np.array([[0.4]])), [expected])
+    np.testing.assert_allclose(gate.held_out()[0], (1.5 + shares[[1, 2]].sum(axis=0)) / 5.0)
+
+
+def test_a_gated_mixture_is_saved_and_answers_for_uncertain_inputs(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (150, 1))
+    y = np.where(X[:, 0] < 0, 0.1, 1.0) * rng.standard_normal(150)
+    model = kcdo.ConditionalDensityOperator(output_transform=None).fit(X, y)
+    inner = model._operator.mixture
+    names = tuple(name for name, weight in inner.weights.items() if weight > 0)
+    shares = np.tile(np.linspace(1, 2, len(names)), (150, 1)) + X**2
+    shares /= shares.sum(axis=1, keepdims=True)
+    features = model._operator.features(X)
+    gate = Gate(inner.primary.system.kernel, features, shares, shares[0], names, 15, 5.0)
+    model._operator = replace(model._operator, mixture=replace(inner, gate=gate))
+    model.save(tmp_path / "gated.kcdo")
+    same = kcdo.load(tmp_path / "gated.kcdo")
+    query = [[0.3]]
+    np.testing.assert_array_equal(same.predict(query), model.predict(query))
+    certain = kcdo.SampleInput(np.array([query]))
+    np.testing.assert_allclose(same.conditional(certain).mean(), same.predict(query), rtol=1e-6)

@@ -98,3 +98,11 @@ def test_a_component_is_asked_for_all_points_of_uncertain_inputs_at_once(queries
     found = predict_anywhere(Component(), queries)["plain"]
     assert len(found) == 2
     assert asked == [len(found.inner)]
+
+
+def test_atoms_are_averaged_over_members():
+    """Atoms of a mixture over points: a sample input, a missing cell, a marginal of a chain."""
+    grouped, mixed = grouped_and_mixed(LINES["spikes"])
+    for one, other in zip(grouped.atoms(), mixed.atoms(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert GroupedBatch(LINES["grid"], np.array([0, Q]), WEIGHTS).atoms() is None
