@@ -199,8 +199,9 @@ def test_one_density_where_the_output_side_is_given(short_searches, rng):
     assert isinstance(model._operator, Mixture)
     model = kcdo.ConditionalDensityOperator(joint="grid").fit(X, Y[:, :2])
     assert isinstance(model._operator, Mixture)
-    with pytest.raises(InvalidInputError, match=r'needs a chain of.*joint="chain"'):
-        model.conditional(X[:1]).given({0: 0.0}).mean()
+    dist = model.conditional(X[:1])
+    ratio = dist.logpdf([[0.1, 0.2]]) - dist.marginal(0).logpdf([0.1])
+    np.testing.assert_allclose(dist.given({0: 0.1}).logpdf([0.2]), ratio, rtol=1e-6)
 
 
 def test_two_outputs_by_held_out_rows(short_searches, rng, monkeypatch):

@@ -70,6 +70,13 @@ class AffineBatch(Batch):
             self.inner.marginal(columns), self.shift[:, columns], self.scale[:, columns]
         )
 
+    def given(self, dims: Sequence[int], values: Array) -> "AffineBatch":
+        """Return the distributions of the other outputs, given values of outputs ``dims``."""
+        known, others = list(dims), [i for i in range(self.dim) if i not in dims]
+        standard = (values - self.shift[:, known]) / self.scale[:, known]
+        inner = self.inner.given(known, standard)
+        return AffineBatch(inner, self.shift[:, others], self.scale[:, others])
+
     def pdf_each(self, points: Array) -> Array:
         """Density of each distribution at its own points."""
         return self.inner.pdf_each(self._back(points)) / self._volume[:, None]

@@ -15,7 +15,6 @@ from kcdo.distributions.climbing import climb
 from kcdo.distributions.integration import NO_CUTS, between, densely_at_ends, split_for, with_edges
 from kcdo.distributions.layouts import RegionShape
 from kcdo.distributions.lines import Line, Modes
-from kcdo.errors import InvalidInputError
 
 Rows = slice | NDArray[np.integer]
 Function = Callable[[Array], Array]  # maps points (G, d) to values (G, k)
@@ -132,12 +131,9 @@ class Batch(ABC):
     def given(self, dims: Sequence[int], values: Array) -> "Batch":
         """Return the distributions of the other outputs, given values (Q, k) of outputs ``dims``.
 
-        Exact or by draws for chains of outputs; other kinds do not know it.
+        For kinds that may have several outputs.
         """
-        raise InvalidInputError(
-            "given(...) needs a chain of outputs, which this model is not: fit with "
-            'ConditionalDensityOperator(joint="chain").'
-        )
+        raise NotImplementedError(f"{type(self).__name__} has one output")
 
     def with_mapped_parts(self, mapped: Callable[["Batch"], "Batch"]) -> "Batch | None":
         """Return the mixture whose parts are mapped; None where there are no parts."""

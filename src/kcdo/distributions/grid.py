@@ -88,6 +88,12 @@ class GridLayout(Layout):
             tensor = np.einsum("qgm,qgmr->qgr", hats, tensor)
         return tensor[:, :, 0]
 
+    def heights(self, dims: Sequence[int], values: Array) -> Array:
+        """Return the density of some outputs of every bump."""
+        some = GridLayout(self.grid.marginal(list(dims)))
+        places = np.ravel_multi_index([self._axis_index(i) for i in dims], some.grid.shape)
+        return np.asarray(some.pdf_matrix(values).toarray())[places].T
+
     def moments(self, centre: Array | None = None) -> tuple[Array, Array, Array]:
         """Return the closed-form moments of the bumps, by default about the centre of the box."""
         centre = 0.5 * (self.grid.lower + self.grid.upper) if centre is None else centre

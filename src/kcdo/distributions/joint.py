@@ -25,8 +25,8 @@ class JointQuestions(LazyBatches):
     def given(self, values: Mapping[int | str, ArrayLike]) -> Self:
         """Distribution of the other outputs, where some have known values.
 
-        For models that are chains of outputs. It is exact where the outputs that are given come
-        first in every order of the chain; else densities and draws are by weighted draws (see
+        Of densities on a grid it is exact. Of chains of outputs it is exact where the outputs that
+        are given come first in every order; else densities and draws are by weighted draws (see
         :meth:`with_draws`), as a mixture of orders, each weighted by the likelihood of the values.
 
         Parameters
@@ -45,6 +45,7 @@ class JointQuestions(LazyBatches):
         >>> model.conditional([[0.0]]).given({0: 1.0}).mean().round(0)
         array([1.])
         """
+        self._need_positive("given")
         places, known = self._given_values(values)
         others = [i for i in range(self.n_outputs) if i not in places]
         if not others:

@@ -52,6 +52,10 @@ class Layout(ABC):
         return None
 
     @abstractmethod
+    def heights(self, dims: Sequence[int], values: Array) -> Array:
+        """Return the density of some outputs of every bump, at values (Q, k) of these, (Q, M)."""
+
+    @abstractmethod
     def moments(self, centre: Array | None = None) -> tuple[Array, Array, Array]:
         """Return a centre c (d,), and each bump's E[y-c] (M, d) and E[(y-c)(y-c)ᵀ] (M, d, d)."""
 

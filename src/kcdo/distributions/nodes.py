@@ -1,7 +1,7 @@
 """Distributions that node masses make of a layout."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -51,6 +51,18 @@ class NodeBatch(Batch):
         """Return the distributions of some outputs."""
         layout, fold = self.layout.marginal(dims)
         return NodeBatch(layout, fold(self.masses))
+
+    def given(self, dims: Sequence[int], values: Array) -> "NodeBatch":
+        """Return the distributions of the other outputs: each bump counts as much as it is there.
+
+        Exact, as bumps are products over the outputs. Where nothing of a distribution is, the
+        others stay as they are.
+        """
+        others = [i for i in range(self.dim) if i not in dims]
+        masses = self.masses * self.layout.heights(dims, values)
+        total = masses.sum(axis=1, keepdims=True)
+        known = np.where(total > 0, masses / np.where(total > 0, total, 1.0), self.masses)
+        return replace(self, masses=known).marginal(others)
 
     def pdf(self, points: Array) -> Array:
         """Density at shared points, one product for all distributions."""

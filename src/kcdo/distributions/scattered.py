@@ -65,6 +65,11 @@ class ScatteredLayout(Layout):
             out *= ndtr((points[None, :, i] - self.nodes[:, i, None]) / self.sds[:, i, None])
         return out
 
+    def heights(self, dims: Sequence[int], values: Array) -> Array:
+        """Return the density of some outputs of every bump."""
+        columns = list(dims)
+        return ScatteredLayout(self.nodes[:, columns], self.sds[:, columns]).pdf_matrix(values).T
+
     def pdf_each(self, masses: Array, points: Array) -> Array:
         """Return the densities at points of their own."""
         return self._each(masses, points, self.pdf_matrix)

@@ -77,6 +77,10 @@ class StudentTail(Batch):
         columns = list(dims)
         return StudentTail(self.location[:, columns], self.scale[:, columns], self.dof)
 
+    def given(self, dims: Sequence[int], values: Array) -> "StudentTail":
+        """Return the distributions of the other outputs: outputs say nothing of one another."""
+        return self.marginal([i for i in range(self.dim) if i not in dims])
+
     def pdf_each(self, points: Array) -> Array:
         """Density of each distribution at its own points."""
         return np.exp(self.logpdf_each(points))
