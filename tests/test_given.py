@@ -43,3 +43,9 @@ def test_signed_densities_have_no_conditionals():
 def test_beyond_a_box_the_others_stay_as_they_are():
     dist = distribution(PLANES["grid"])
     np.testing.assert_allclose(dist.given({0: 1e6}).mean(), dist.marginal(1).mean())
+
+
+def test_three_outputs_of_one_query_are_drawn_in_pairs():
+    pytest.importorskip("matplotlib").use("agg")
+    figure = distribution(SPACES["grid"].take([0])).plot()
+    assert len(figure.axes) == 6  # three pairs, three outputs alone

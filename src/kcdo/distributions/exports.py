@@ -11,9 +11,14 @@ class Exports:
     """Methods of distributions that hand them to other packages (docs/ecosystem.md)."""
 
     def plot(self: Any, ax: Any = None) -> Any:
-        """Draw density curves, or contours of two outputs, as :func:`kcdo.plot_distribution`."""
-        from kcdo.plotting import plot_distribution  # an optional extra, above this layer
+        """Draw density curves, or contours of two outputs, as :func:`kcdo.plot_distribution`.
 
+        More outputs of one query are drawn in pairs, by :func:`kcdo.plot_pairs`.
+        """
+        from kcdo.plotting import plot_distribution, plot_pairs  # an optional extra, above this
+
+        if self.n_outputs > 2 and len(self) == 1 and ax is None:
+            return plot_pairs(self)
         return plot_distribution(self, ax)
 
     def to_qp(self: Any, kind: str = "interp", nodes: Any = None) -> Any:
