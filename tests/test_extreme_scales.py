@@ -5,6 +5,7 @@ import pytest
 
 import kcdo
 from kcdo.errors import InvalidInputError
+from kcdo.rows import Rows, outliers_drawn_in
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(30, 2))
@@ -105,6 +106,38 @@ def test_one_outlier_of_a_million_sd_hardly_harms_the_others():
         model = kcdo.ConditionalDensityOperator().fit(X, y)
         scores.append(np.mean(model.conditional(new).logpdf_pairs(z)))
     assert scores[1] > scores[0] - 0.3
+
+
+@pytest.mark.parametrize("path", ["inputs that come back", "groups", "grid"])
+def test_one_outlier_hardly_harms_the_others_on_any_path(short_searches, path):
+    rng, scores = np.random.default_rng(0), []
+    X = rng.integers(0, 8, (90, 1)).astype(float) if path == "inputs that come back" else None
+    X = rng.uniform(-2, 2, (90, 1)) if X is None else X
+    Y = np.sin(X) @ [[1.0, 0.5]] + 0.3 * rng.standard_normal((90, 2))
+    new = np.sin(X) @ [[1.0, 0.5]] + 0.3 * rng.standard_normal((90, 2))
+    if path != "grid":
+        Y, new = Y[:, 0], new[:, 0]
+    kin = {"groups": np.arange(90) // 5} if path == "groups" else {}
+    for outlier in (0.0, 1e6):
+        Y[(7, *[0] * (Y.ndim - 1))] += outlier
+        model = kcdo.ConditionalDensityOperator(joint="grid").fit(X, Y, **kin)
+        scores.append(np.mean(model.conditional(X).logpdf_pairs(new)))
+    assert scores[1] > scores[0] - 0.3
+    again = model.refit(X, Y).conditional(X).logpdf_pairs(new)
+    assert np.mean(again) > scores[0] - 0.4
+
+
+def test_heavy_tails_are_no_outliers():
+    rng = np.random.default_rng(0)
+    rows = Rows(np.zeros((2000, 1)), rng.standard_cauchy((2000, 1)) ** 3, np.ones(2000))
+    assert outliers_drawn_in(rows) is rows
+    Y = rng.standard_normal((2000, 2))
+    Y[3, 1] = -1e9
+    drawn = outliers_drawn_in(Rows(rows.X, Y, rows.weights)).Y
+    assert -10 < drawn[3, 1] < -5
+    np.testing.assert_array_equal(np.delete(drawn, 3, axis=0), np.delete(Y, 3, axis=0))
+    same = np.where(np.arange(2000)[:, None] < 1990, 0.0, Y)  # no spread: nothing is far
+    assert outliers_drawn_in(Rows(rows.X, same, rows.weights)).Y[3, 1] == 0.0
 
 
 @pytest.mark.parametrize("unit", [2.0**-20, 2.0**20])

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array, in_order
 from kcdo.systems import Groups
 
+_OUTLIER, _DRAWN_TO = 100.0, 5.0  # distances from the median, in interquartile ranges
+_FEW_OUTLIERS = 0.002  # of all rows
+
 
 @dataclass(frozen=True)
 class Kin:
@@ -164,3 +167,19 @@ def fold_numbers(n: int, folds: int, seed: int) -> NDArray[np.integer]:
     array([3, 2, 2])
     """
     return np.random.default_rng(seed).permutation(n) % folds
+
+
+def outliers_drawn_in(rows: Rows) -> Rows:
+    """Return rows whose few outputs that lie absurdly far from all others are drawn near.
+
+    One output at a million sds would otherwise be most of every mean, scale and box. Heavy tails
+    are no outliers: they have more than a few rows out there.
+    """
+    lower, middle, upper = np.quantile(rows.Y, [0.25, 0.5, 0.75], axis=0)
+    spread = np.where(upper > lower, upper - lower, np.inf)
+    far = np.abs(rows.Y - middle) > _OUTLIER * spread
+    few = far.any(axis=1).sum() <= max(1.0, _FEW_OUTLIERS * len(rows))
+    if not far.any() or not few:
+        return rows
+    near = np.clip(rows.Y, middle - _DRAWN_TO * spread, middle + _DRAWN_TO * spread)
+    return rows.with_outputs(np.where(far, near, rows.Y))

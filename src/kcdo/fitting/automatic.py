@@ -24,7 +24,7 @@ from kcdo.fitting.spec import ModelSpec
 from kcdo.fitting.tails import fit_heuristic, marginal_tail
 from kcdo.fitting.univariate import fit_univariate
 from kcdo.fitting.weighing import InnerFit, gate_of, judgement, mixture_of, weighed
-from kcdo.rows import Rows
+from kcdo.rows import Rows, outliers_drawn_in
 from kcdo.systems import System
 
 Chooser = Callable[[Problem, SoFar], list[ChosenComponent]]
@@ -67,10 +67,11 @@ def automatic_fit(spec: ModelSpec, rows: Rows) -> AutomaticFit:
     problem = replace(Problem.of(spec, rows), rows=rows.of_effective_weight())
     if not problem.learns or not problem.in_time("every search"):
         return _told(fit_heuristic(problem))
+    if problem.univariate and rows.kin is None:
+        return AutomaticFit(*fit_univariate(problem, _fit_mixture))
+    problem = replace(problem, rows=outliers_drawn_in(problem.rows))
     if rows.kin is not None:
         return AutomaticFit(*fit_by_folds(problem))
-    if problem.univariate:
-        return AutomaticFit(*fit_univariate(problem, _fit_mixture))
     return _told(_fit_mixture(problem))
 
 
