@@ -3,8 +3,10 @@
     python -m benchmarks.joint_speed [--outputs 3 8] [--rows 1000] [--quick] [--page PAGE]
 
 A default fit of d outputs stands beside default fits of each of them alone, log densities and draws
-beside d times those of one output, both divided by the orders that the chain kept; a sample input
-beside as many point queries; ``report`` and ``evaluate`` beside d times those of one output.
+beside d times those of one output, both divided by the orders that the chain kept; draws also
+beside as many distributions of one output, a draw of each, as each draw of a chain needs one for
+every link; a sample input beside as many point queries; ``report`` and ``evaluate`` beside d times
+those of one output.
 Processor time, as other work on the machine hardly changes it: set OMP_NUM_THREADS=1, or idle
 threads of BLAS count too.
 """
@@ -14,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +77,25 @@ def measured(d: int, n: int, sizes: Sizes) -> Iterator[Row]:
         took, one = seconds(ask, joint, Y)[0], seconds(ask, single, Y[:, 0])[0]
         share = orders if target == "≤ 2" else 1
         yield line(f"{name}, {kind}", took / share, d * one, "d times one output", target)
+    took = seconds(drawn, joint, X, sizes)[0] / orders
+    each = d * seconds(drawn_each, single, sizes)[0]
+    name = f"{sizes.queries} × {sizes.draws:,} draws, {kind}"
+    yield line(name, took, each, "d times as many distributions of one output, a draw each", "≤ 2")
     took = seconds(sampled, joint, Y[:1], sizes)[0]
     each = seconds(pointwise, joint, Y[:1], sizes)[0]
     name = f"sample input of {sizes.points:,} points, {kind}"
     yield line(name, took, each, "as many point queries", "≤ 3")
+
+
+def drawn(model: Any, X: Array, sizes: Sizes) -> Array:
+    """Return many draws of a few distributions."""
+    return model.conditional(X[: sizes.queries]).sample(sizes.draws, random_state=0)
+
+
+def drawn_each(model: Any, sizes: Sizes) -> Array:
+    """Return a draw of each of as many distributions."""
+    many = replace(sizes, points=sizes.queries * sizes.draws)
+    return model.conditional(new_inputs(many)).sample(1, random_state=0)
 
 
 def sampled(model: Any, y: Array, sizes: Sizes) -> Array:
@@ -111,8 +128,8 @@ def questions(
     def densities(model: Any, y: Array) -> Array:
         return model.conditional(X[rows] + 1e-6).logpdf_pairs(y[rows])
 
-    def draws(model: Any, y: Array) -> Array:
-        return model.conditional(X[: sizes.queries]).sample(sizes.draws, random_state=0)
+    def draws(model: Any, _: Array) -> Array:
+        return drawn(model, X, sizes)
 
     def evaluate(model: Any, y: Array) -> dict[str, Any]:
         return scores(Model.of(model), X[few], y[few])

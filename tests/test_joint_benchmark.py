@@ -194,6 +194,6 @@ def test_the_lines_of_the_speed_table(monkeypatch):
     rows = list(joint_speed.measured(2, 40, sizes))
     assert [row.case.split(",")[0] for row in rows] == [
         "default fit", "20 log densities", "2 × 10 draws", "evaluate", "report",
-        "sample input of 20 points",
+        "2 × 10 draws", "sample input of 20 points",
     ]  # fmt: skip
     assert all(float(row.ratio.removesuffix(" ×")) > 0 for row in rows)
