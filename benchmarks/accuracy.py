@@ -203,13 +203,12 @@ def benchmark(
         for method in methods:
             path = out / name / f"{method}.jsonl"
             records = [r for r in load(path) if on_equal_terms(r) and not (retry and "error" in r)]
-            records = [] if again else records
-            done = {record["split"] for record in records}
+            done = set() if again else {record["split"] for record in records}
             for index in range(splits_of(name, method, min(data.splits, most or data.splits))):
                 if index in done:
                     continue
                 record = run(name, method, index, data)
-                records.append(record)
+                records = [*(r for r in records if r["split"] != index), record]
                 save(path, sorted(records, key=lambda r: r["split"]))
                 print(_line(record), flush=True)
                 if "skipped" in record:

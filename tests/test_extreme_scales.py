@@ -127,6 +127,24 @@ def test_one_outlier_hardly_harms_the_others_on_any_path(short_searches, path):
     assert np.mean(again) > scores[0] - 0.4
 
 
+@pytest.mark.parametrize("n", [100, 1000])
+def test_rows_of_a_cauchy_tail_hardly_ever_look_like_outliers(n):
+    rng = np.random.default_rng(0)
+    moved = 0
+    for _ in range(200):
+        rows = Rows(np.zeros((n, 1)), rng.standard_cauchy((n, 1)), np.ones(n))
+        moved += outliers_drawn_in(rows) is not rows
+    assert moved <= 8
+
+
+def test_a_row_that_counts_as_many_is_no_outlier():
+    Y = np.append(np.linspace(0, 1, 99), 1e6)[:, None]
+    weights = np.append(np.ones(99), 50.0)
+    rows = Rows(np.zeros((100, 1)), Y, weights)
+    assert outliers_drawn_in(rows) is rows
+    assert outliers_drawn_in(Rows(rows.X, Y, np.ones(100))).Y.max() < 10.0
+
+
 def test_heavy_tails_are_no_outliers():
     rng = np.random.default_rng(0)
     rows = Rows(np.zeros((2000, 1)), rng.standard_cauchy((2000, 1)) ** 3, np.ones(2000))

@@ -81,7 +81,7 @@ def test_a_report_tells_how_far_it_is(rng, monkeypatch, tmp_path):
 
     monkeypatch.setattr("kcdo.progress.Progress.update", update)
     model.report(tmp_path / "r.html", X, Y, held_out=False)
-    assert {(50, 60), (60, 60)} <= set(told)
+    assert {(20, 60), (60, 60)} <= set(told)
 
 
 def test_accuracy_of_parts_has_the_ranks_of_all(rng):
@@ -90,7 +90,7 @@ def test_accuracy_of_parts_has_the_ranks_of_all(rng):
     model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(X, Y)
     shown = []
     accuracy = measure_in_parts(model.conditional(X), Y, False, model.marginal(), shown.append)
-    assert shown == [50, 30]
+    assert shown == [20, 20, 20, 20]
     assert sum(accuracy.rank_shares) == pytest.approx(1.0)
     np.testing.assert_allclose(accuracy.rank_histogram.shares, accuracy.rank_shares)
     single = measure_in_parts(

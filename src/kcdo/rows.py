@@ -1,5 +1,6 @@
 """The rows of a fit: some of them at random, folds of them, and what repeats among them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,7 +11,8 @@ from kcdo.arrays import Array, in_order
 from kcdo.systems import Groups
 
 _OUTLIER, _DRAWN_TO = 100.0, 5.0  # distances from the median, in interquartile ranges
-_FEW_OUTLIERS = 0.002  # of all rows
+_GAP = 300.0  # times the distance of the farthest other row
+_FEW_OUTLIERS = 0.002  # of the weight
 
 
 @dataclass(frozen=True)
@@ -172,14 +174,31 @@ def fold_numbers(n: int, folds: int, seed: int) -> NDArray[np.integer]:
 def outliers_drawn_in(rows: Rows) -> Rows:
     """Return rows whose few outputs that lie absurdly far from all others are drawn near.
 
-    One output at a million sds would otherwise be most of every mean, scale and box. Heavy tails
-    are no outliers: they have more than a few rows out there.
+    One output at a million sds would otherwise be most of every mean, scale and box. A heavy tail
+    is no outlier: between its rows there are no such gaps.
     """
-    lower, middle, upper = np.quantile(rows.Y, [0.25, 0.5, 0.75], axis=0)
+    lower, middle, upper = weighted_quantiles(rows.Y, rows.weights, (0.25, 0.5, 0.75))
     spread = np.where(upper > lower, upper - lower, np.inf)
-    far = np.abs(rows.Y - middle) > _OUTLIER * spread
-    few = far.any(axis=1).sum() <= max(1.0, _FEW_OUTLIERS * len(rows))
+    distance = np.abs(rows.Y - middle) / spread
+    far = distance > _OUTLIER
+    edge = np.max(np.where(far, 0.0, distance), axis=0)  # of the rows that are not far
+    far &= distance > _GAP * edge
+    few = rows.weights[far.any(axis=1)].sum() <= max(1.0, _FEW_OUTLIERS * rows.total)
     if not far.any() or not few:
         return rows
     near = np.clip(rows.Y, middle - _DRAWN_TO * spread, middle + _DRAWN_TO * spread)
     return rows.with_outputs(np.where(far, near, rows.Y))
+
+
+def weighted_quantiles(Y: Array, weights: Array, levels: Sequence[float]) -> Array:
+    """Return the least outputs whose share of the weight reaches each level, (len(levels), d).
+
+    >>> weighted_quantiles(np.array([[3.0], [1.0], [2.0]]), np.array([1.0, 1.0, 2.0]), (0.5,))
+    array([[2.]])
+    """
+    order = np.argsort(Y, axis=0)
+    shares = np.cumsum(weights[order], axis=0) / weights.sum()
+    places = [np.argmax(shares >= level - 1e-12, axis=0) for level in levels]
+    return np.stack(
+        [np.take_along_axis(Y, order, axis=0)[p, np.arange(Y.shape[1])] for p in places]
+    )

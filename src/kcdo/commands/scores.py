@@ -15,13 +15,12 @@ from kcdo.commands.models import Model
 from kcdo.errors import InvalidInputError
 from kcdo.frames import take_rows
 from kcdo.metrics.in_turn import FEWEST_ROWS, MOST_FITTED, held_out_in_turn, n_fits
-from kcdo.metrics.several import for_scores
+from kcdo.metrics.several import JOINT_AT_ONCE, for_scores
 from kcdo.reports.foretold import Foretold
 from kcdo.rows import dealt
 
 _LEVELS = (0.5, 0.9, 0.95)
 _AT_ONCE = 500  # rows whose distributions fit into what is kept of them
-_JOINT_AT_ONCE = 20  # rows of several outputs: few enough that their marginals are kept
 _MOST_KEPT = 1000  # rows whose predictions a model keeps
 
 
@@ -34,7 +33,7 @@ def scores(
     """
     dist = model.estimator.conditional(X)
     # distributions of some rows are kept, and serve every score
-    step = _AT_ONCE if dist.n_outputs == 1 else _JOINT_AT_ONCE
+    step = _AT_ONCE if dist.n_outputs == 1 else JOINT_AT_ONCE
     parts, unit = [], _columns(Y).std(axis=0)
     for start in range(0, len(Y), step):
         rows = slice(start, start + step)

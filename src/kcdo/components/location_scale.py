@@ -27,7 +27,7 @@ from kcdo.systems import Centres, ExactRows, Groups, Queries, RegressionSystem, 
 NAMES = ("location_scale", "residual_tail", "normal")
 LARGEST_RESIDUAL = 7.0
 _LEAST_SQUARE = 1e-4  # a residual of 0 must not become log 0
-_LEAST_SIGNAL = 1e-290
+LEAST_SIGNAL = 1e-290
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 _QUERIES_AT_A_TIME = 8192
 LARGEST_SQUARE = 25.0  # of standardised residuals: outliers do not widen the others
@@ -288,7 +288,7 @@ def fit_map(
     # var(y_i - ŷ_{-i}) = noise / (1 - leverage), so that noise = Σ e² (1 - leverage) / N
     shrunk = errors**2 * system.one_minus_leverage()[:, None]
     noise_variance = np.average(shrunk, axis=0, weights=rows.weights)
-    signal = np.maximum(noise_variance / parameters.noise, _LEAST_SIGNAL)  # outputs may be equal
+    signal = np.maximum(noise_variance / parameters.noise, LEAST_SIGNAL)  # outputs may be equal
     spread, ratio = _spread(parameters, rows, signal, settings)
     variance = spread.of_ratio(ratio)
     squared = errors**2 / variance
@@ -360,7 +360,7 @@ def _believed_share(log_noise: Array, squared: Array, weights: Array, n_paramete
     for share in _SHARES:
         squares = np.average(counted * np.exp(-share * log_noise), axis=0, weights=weights)
         mean = np.average(share * log_noise, axis=0, weights=weights)
-        loss = mean + np.log(np.maximum(squares, _LEAST_SIGNAL))  # all may be 0
+        loss = mean + np.log(np.maximum(squares, LEAST_SIGNAL))  # all may be 0
         losses.append(loss + price * (share > 0))
     return np.array(_SHARES)[np.argmin(losses, axis=0)]
 

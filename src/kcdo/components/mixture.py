@@ -21,7 +21,7 @@ from kcdo.consistency import need
 from kcdo.distributions import Batch, GroupedBatch, MixtureBatch
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import GaussianInput, SampleInput
-from kcdo.rows import Rows
+from kcdo.rows import Rows, outliers_drawn_in
 from kcdo.systems import Queries
 
 
@@ -221,6 +221,7 @@ class ModelParameters:
     components: tuple[ComponentParameters, ...]
     weights: dict[str, float]
     gate: Gate | None = None
+    draws_in_outliers: bool = False  # whether outputs absurdly far from all others are drawn near
 
     def __post_init__(self) -> None:
         parts = self.components
@@ -232,6 +233,8 @@ class ModelParameters:
     def fit(self, rows: Rows, settings: Settings) -> Mixture:
         """Return the model of these rows; nothing is chosen."""
         rows = rows.of_effective_weight()
+        if self.draws_in_outliers:
+            rows = outliers_drawn_in(rows)
         fitted = tuple(parameters.fit(rows, settings) for parameters in self.components)
         return Mixture(fitted, self.weights, self.gate)
 

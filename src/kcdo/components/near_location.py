@@ -5,14 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from kcdo.arrays import Array
-from kcdo.components.location_scale import Regression, without_outliers
+from kcdo.components.location_scale import LEAST_SIGNAL, Regression, without_outliers
 from kcdo.components.settings import Settings
 from kcdo.consistency import need, shape
 from kcdo.kernels import Kernel
 from kcdo.rows import Rows
 from kcdo.systems import ExactRows, Groups, NearestRows, NearestSystem
-
-_LEAST_SIGNAL = 1e-290
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +46,7 @@ class Location:
         squares = errors**2 / ratio
         counted = without_outliers(squares[:, None], rows.weights)[:, 0]
         signal = float(np.average(counted, weights=rows.weights))
-        made = cls(near.without_factor(), targets, offset, regression, max(signal, _LEAST_SIGNAL))
+        made = cls(near.without_factor(), targets, offset, regression, max(signal, LEAST_SIGNAL))
         return made, offset + held_out[:, 0], made.signal * ratio
 
     def __call__(self, X: Array) -> tuple[Array, Array]:

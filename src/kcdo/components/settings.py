@@ -2,10 +2,21 @@
 
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from kcdo.distributions import Positivity
 from kcdo.kernels import Kernel, has_metric
 from kcdo.rows import Rows
-from kcdo.systems import Exact, Factorable, NearestRows, Nystrom, Solver, unfactored
+from kcdo.systems import (
+    NEIGHBOURS,
+    Exact,
+    Factorable,
+    Groups,
+    NearestRows,
+    Nystrom,
+    Solver,
+    unfactored,
+)
 
 
 @dataclass(frozen=True)
@@ -246,10 +257,13 @@ class Settings:
         """Whether a location is regressed on the rows near each query: of many, where it may be.
 
         A system of all rows would cost their third power, and centres do not follow what varies
-        from one row to the next.
+        from one row to the next. Not where so many rows share an input that the nearest are some
+        of these.
         """
         many = len(rows) > self.effort.exact_rows
-        return many and self.solver_is_open and has_metric(kernel, rows.X)
+        if not many or not self.solver_is_open or not has_metric(kernel, rows.X):
+            return False
+        return int(np.bincount(Groups.of(rows.X).member_of).max()) <= NEIGHBOURS // 2
 
     def near(self, kernel: Kernel, rows: Rows) -> NearestRows:
         """Return the rows with an input kernel whose scales say which of them are near."""

@@ -78,8 +78,8 @@ class ChainBatch(ByDraws):
 
     @property
     def width(self) -> int:
-        """Numbers held for each distribution: its inputs and its draws."""
-        return self.inputs.shape[1] + self.n_draws * self.dim
+        """Numbers held for each distribution: its inputs, its draws and their log densities."""
+        return self.inputs.shape[1] + self.n_draws * (self.dim + 1)
 
     @property
     def n_draws(self) -> int:

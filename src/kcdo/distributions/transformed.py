@@ -80,6 +80,11 @@ class TransformedBatch(Batch):
         inner = self.inner.given(dims, known.forward(known.off_bounds(values)))
         return TransformedBatch(inner, self.transform.of_columns(others))
 
+    def fixed_draws(self) -> Array | None:
+        """Return the draws of the inner distributions, mapped."""
+        inner = self.inner.fixed_draws()
+        return None if inner is None else self.transform.inverse(inner)
+
     def with_draws(self, n_draws: int, seed: int) -> "TransformedBatch":
         """Return the same distributions; what is computed from draws then uses other draws."""
         return replace(self, inner=self.inner.with_draws(n_draws, seed))

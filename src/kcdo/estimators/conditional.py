@@ -37,7 +37,7 @@ from kcdo.memory import memory_told, require_memory
 from kcdo.parallel import blas_limit, thread_count
 from kcdo.progress import Deadline, Progress
 from kcdo.regularisation import Scheme
-from kcdo.rows import Kin, Rows, outliers_drawn_in
+from kcdo.rows import Kin, Rows
 from kcdo.systems import Exact, Groups, Solver, choose_solver, effective_size, may_repeat
 from kcdo.transforms import Support
 
@@ -236,8 +236,6 @@ class ConditionalDensityOperator(FittedDensity):
         rows = Rows(*other._encode_more(X, y, sample_weight, alone=True)).in_order()
         solver = self._choose_solver(rows.X, rows.weights)
         parameters = self._chosen_parameters()
-        if isinstance(parameters, ModelParameters) and self.selection == "auto":
-            rows = outliers_drawn_in(rows)  # as the fit did
         model = parameters.fit(rows, self._spec(solver).settings)
         training = model.primary.training
         assert training is not None

@@ -71,13 +71,15 @@ def automatic_fit(spec: ModelSpec, rows: Rows) -> AutomaticFit:
         return AutomaticFit(*fit_univariate(problem, _fit_mixture))
     problem = replace(problem, rows=outliers_drawn_in(problem.rows))
     if rows.kin is not None:
-        return AutomaticFit(*fit_by_folds(problem))
-    return _told(_fit_mixture(problem))
+        model, parameters, loss = fit_by_folds(problem)
+        return AutomaticFit(model, replace(parameters, draws_in_outliers=True), loss)
+    return _told(_fit_mixture(problem), draws_in_outliers=True)
 
 
-def _told(fitted: InnerFit) -> AutomaticFit:
+def _told(fitted: InnerFit, *, draws_in_outliers: bool = False) -> AutomaticFit:
     """Return a mixture with the loss that held-out rows tell, if any were held out."""
     model, parameters, judged = fitted
+    parameters = replace(parameters, draws_in_outliers=draws_in_outliers)
     return AutomaticFit(model, parameters, None if judged is None else judged.loss())
 
 

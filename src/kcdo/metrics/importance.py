@@ -16,7 +16,8 @@ IMPORTANCE = "how far predictions move when this input alone is shuffled, from 0
 _MOST_ROWS, _LEAST_ROWS, _PREDICTIONS = 200, 40, 1600
 _LEAST_VARIANCE = 1e-300
 _MANY_COLUMNS = 100  # beyond which few matter, as a rule
-_UNSEEN = 0.01  # divergence that several columns share, or this part of that of all columns
+_UNSEEN = 0.01  # divergence that several columns share, or this part of that of all columns,
+_MOST_UNSEEN = 0.05  # up to this
 
 
 class Conditional(Protocol):
@@ -33,8 +34,9 @@ def importances(model: Conditional, X: Any) -> dict[str, float]:
     divergence of two Gaussians to second order: effects on the mean and on the spread both count.
     Inputs that say the same share what they tell, so both seem less important than either alone.
 
-    ``model.report_.importances`` are these, of the training rows. Beyond 100 columns those that
-    move predictions by less than 0.01 if they are all shuffled together share that.
+    ``model.report_.importances`` are these, of 16 to 64 training rows, before recalibration. Beyond
+    100 columns those that hardly move predictions if they are all shuffled together share that:
+    a divergence of less than 0.01, or than 1 % of that of all columns, up to 0.05.
 
     Parameters
     ----------
@@ -122,7 +124,7 @@ def _fill_by_halves(
 ) -> None:
     """Write the divergences of many columns, of which few matter: others are shuffled together."""
     total = moved(asked)
-    unseen = max(unseen, _UNSEEN * total)  # largest of all columns, which come first
+    unseen = max(unseen, min(_UNSEEN * total, _MOST_UNSEEN))  # all columns come first
     if len(asked) == 1 or total < unseen:
         found[list(asked)] = total / len(asked)
     else:

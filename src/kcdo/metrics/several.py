@@ -13,8 +13,9 @@ from kcdo.metrics.predictive import Predictive, checked_outputs
 from kcdo.metrics.ranks import multivariate_ranks
 
 _DRAWS, _DRAWS_PER_OUTPUT = 128, 16  # of each row
-_TENTHS = 10
+_TENTHS, _RANK_DRAWS = 10, 39  # of 40 ranks, four in each tenth
 _MARGINAL_DRAWS = 128  # of each row, over which marginals of a chain are mixtures
+JOINT_AT_ONCE = 20  # rows whose scores are asked together: few enough that their marginals are kept
 
 
 def for_scores(dist: Any) -> Any:
@@ -32,8 +33,9 @@ def joint_scores(
 ) -> dict[str, Any]:
     """Return the scores of several outputs at once, in units of the spread of each.
 
-    All are of the same draws, 128 of each query or 16 times the outputs, as those of a chain of
-    outputs are most of the work; a chain of one order gives those it answers by.
+    Scores are of the same draws, 128 of each query or 16 times the outputs, as those of a chain of
+    outputs are most of the work; a chain of one order gives those it answers by. Ranks are among 39
+    draws of their own.
 
     Parameters
     ----------
@@ -67,8 +69,11 @@ def joint_scores(
     draws = _draws_of(dist, outputs.shape[1], random_state)
     drawn: Any = _Draws(draws / unit)
     n = draws.shape[1]
+    # draws that a chain answers by are alike for all rows, and so would be the errors of ranks
+    independent = dist.sample(_RANK_DRAWS, random_state=random_state)
+    ranked: Any = _Draws(independent.reshape(len(outputs), _RANK_DRAWS, -1) / unit)
     outputs = outputs / unit
-    ranks = multivariate_ranks(drawn, outputs, n_draws=n)
+    ranks = multivariate_ranks(ranked, outputs, n_draws=_RANK_DRAWS)
     shares = np.histogram(ranks, _TENTHS, (0, 1))[0] / len(ranks)
     found: dict[str, Any] = {"rank_histogram": shares.tolist()}
     try:
