@@ -16,6 +16,8 @@ from kcdo.validation import column_names, is_missing
 
 Kind = Literal["number", "whole number", "category"]
 
+_DRAWS = 64  # of each query of several outputs
+
 
 class FittedModel(Protocol):
     """What a report needs of a model."""
@@ -28,6 +30,20 @@ class FittedModel(Protocol):
 
     def marginal(self) -> ConditionalDistribution:
         """Return the distribution of Y in the training rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class FewerDraws:
+    """A model of several outputs that answers by fewer draws: a report asks it much."""
+
+    model: FittedModel
+
+    def conditional(self, X: Any) -> ConditionalDistribution:
+        """Return the distribution of Y given each row of X."""
+        return self.model.conditional(X).with_draws(_DRAWS)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,8 +35,8 @@ from kcdo.reports.shown import IMPORTANCE_QUERIES, Shown
 _MOST_BYTES = 10_000_000
 _ACCURACY_ROWS = 5000  # beyond, a sample: the scores change in the third digit only
 _EFFECT_QUERIES = 8000
-_EXAMPLES = 128
-_PROBES = 48
+_EXAMPLES, _JOINT_EXAMPLES = 128, 32
+_PROBES, _JOINT_PROBES = 48, 6
 _MARGIN_BYTES = 10_000  # for what the explorer says of its outputs
 
 
@@ -115,9 +115,10 @@ class _Writer:
 
     def __init__(self, shown: Shown, held_out: bool | None, progress: Progress) -> None:
         self._shown, self._held_out, self._progress = shown, held_out, progress
-        examples = shown.table(shown.some_rows(_EXAMPLES))
+        joint = len(shown.outputs) > 1  # whose answers take many draws
+        examples = shown.table(shown.some_rows(_JOINT_EXAMPLES if joint else _EXAMPLES))
         self._axes = output_axes(shown.model.conditional(examples), shown.outputs)
-        probes = shown.table(shown.some_rows(_PROBES))
+        probes = shown.table(shown.some_rows(_JOINT_PROBES if joint else _PROBES))
         self._budget = Budget.measured(shown.model, probes, self._axes)
         with progress.stage("importances"):
             queries = self._budget.queries("importances", 1, IMPORTANCE_QUERIES)

@@ -14,6 +14,7 @@ from kcdo.metrics.importance import shuffled_importances
 from kcdo.metrics.in_turn import FEWEST_ROWS, MOST_FITTED
 from kcdo.reports.columns import (
     Column,
+    FewerDraws,
     FittedModel,
     complete_rows,
     input_columns,
@@ -65,6 +66,7 @@ class Shown:
         if output_names is None and target_names(Y) is None:
             output_names = getattr(model, "target_names_", None)
         outputs = output_columns(Y, output_names, d)
+        model = model if flat or d == 1 else FewerDraws(model)
         if Y is None:
             rows = complete_rows(inputs)
             used = [c.take(rows) for c in inputs]
