@@ -245,7 +245,7 @@ def test_an_automatic_fit_shows_its_weights_and_importances(tmp_path):
         line = rf'<th scope="row">x{name}</th><td class="share">.*?>{value:.2f}<'
         assert re.search(line, made.source)
     assert "from 0 to 1; measured on training rows" in made.text
-    assert re.search(r"Weights of the forms plain \d+%, location scale \d+%", made.text)
+    assert re.search(r"Weights of the components plain \d+%, location scale \d+%", made.text)
     assert "Loss" not in made.text  # of a search, in units of its own
     assert "the model gives density 0" not in made.text  # heavy tails foresee everything
 

@@ -155,7 +155,8 @@ class _Writer:
         if kept is not None:
             return MeasuredData(shown, kept.rows, kept.accuracy)
         with self._progress.stage("accuracy"):
-            most = self._budget.queries("accuracy", 100, _ACCURACY_ROWS)
+            least = 100 if shown.flat else 32  # of several outputs each takes hundreds of draws
+            most = self._budget.queries("accuracy", least, _ACCURACY_ROWS)
             if self._held_out is None and shown.can_hold_out:
                 X, Y = shown.table(), shown.known_outputs()
                 parts = held_out_in_turn(shown.model, X, Y, most, most_fitted=shown.most_refitted)
