@@ -39,6 +39,7 @@ OUT = Path(__file__).parent / "results" / "tabular"
 SETS = ("cpu_act", "california", "house_8L", "pol")
 QUOTED = ("TabPFN-2.5", "TabICL-Quantiles", "CatMLP", "Flow-Spline", "FlexCode-RF", "BART-Hetero")
 _POINTS, _BEYOND, _FLOOR = 200, 0.05, 1e-10
+_HEAD_LINES = 4  # of a table, before its rows
 
 
 def split(name: str, n: int, rep: int, folder: Path) -> tuple[Array, Array, Array, Array]:
@@ -127,7 +128,7 @@ def table(name: str, n: int, methods: Iterable[str], out: Path, folder: Path) ->
                 f"| {method} (published) | {row['log_lik']:.3f} | {row['CRPS']:.5g} "
                 f"| {row['coverage_90']:.0%} | – | – | – | – | – | – |"
             )
-    return [*lines, ""]
+    return [*lines, ""] if len(lines) > _HEAD_LINES else []
 
 
 def _row(method: str, records: list[dict[str, Any]]) -> str:
