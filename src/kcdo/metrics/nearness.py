@@ -29,6 +29,7 @@ from kcdo.validation import categorical_positions
 __all__ = ["InputScale", "distances", "input_scales", "nearness", "periods", "place_and_width"]
 
 _SCALE_ROWS = 80
+_JOINT_SCALE_ROWS = 24  # of several outputs, whose answers take many draws
 _QUANTILES = 24
 _LEAST_WIDTH = 1e-100
 
@@ -72,7 +73,9 @@ def input_scales(model: Any, X: Any) -> list[InputScale]:
     kernel = getattr(getattr(model, "report_", None), "kernel_x", None)
     repeats = periods(kernel, len(columns))
     named = set() if kernel is None else categorical_positions(kernel, len(columns))
-    moved = shuffled_divergences(model.conditional, X, _place_and_log_width, _SCALE_ROWS)
+    joint = getattr(model, "n_outputs", 1) > 1
+    rows = _JOINT_SCALE_ROWS if joint else _SCALE_ROWS
+    moved = shuffled_divergences(model.conditional, X, _place_and_log_width, rows)
     roots = np.sqrt(moved).tolist()
     found = []
     for i, (column, root) in enumerate(zip(columns, roots, strict=True)):
@@ -133,8 +136,12 @@ def place_and_width(dist: Predictive) -> tuple[Array, Array]:
     The place is the mean of evenly spaced quantiles, the width 1 / (2 √π ∫ p²), with the density
     between two quantiles taken as constant. Of point masses, it is a hundredth of the whole.
     """
-    quantiles = dist.quantile((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
-    quantiles = quantiles.reshape(len(quantiles), _QUANTILES, -1)
+    levels = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    draws = dist.fixed_draws() if dist.n_outputs > 1 and hasattr(dist, "fixed_draws") else None
+    if draws is None:
+        quantiles = dist.quantile(levels).reshape(len(dist), _QUANTILES, -1)
+    else:  # a chain of outputs: those of its marginals would take as many predictions again
+        quantiles = np.quantile(draws, levels, axis=1).transpose(1, 0, 2)
     gaps = np.diff(quantiles, axis=1)
     least = 0.01 * (quantiles[:, -1] - quantiles[:, 0]) + _LEAST_WIDTH
     square = np.sum(_QUANTILES**-2.0 / np.maximum(gaps, least[:, None]), axis=1)

@@ -36,7 +36,7 @@ _MOST_BYTES = 10_000_000
 _ACCURACY_ROWS = 5000  # beyond, a sample: the scores change in the third digit only
 _EFFECT_QUERIES = 8000
 _EXAMPLES, _JOINT_EXAMPLES = 128, 32
-_PROBES, _JOINT_PROBES = 48, 6
+_PROBES, _JOINT_PROBES = 48, 2
 _MARGIN_BYTES = 10_000  # for what the explorer says of its outputs
 
 
@@ -155,8 +155,7 @@ class _Writer:
         if kept is not None:
             return MeasuredData(shown, kept.rows, kept.accuracy)
         with self._progress.stage("accuracy"):
-            least = 100 if shown.flat else 32  # of several outputs each takes hundreds of draws
-            most = self._budget.queries("accuracy", least, _ACCURACY_ROWS)
+            most = self._budget.queries("accuracy", self._least(100), _ACCURACY_ROWS)
             if self._held_out is None and shown.can_hold_out:
                 X, Y = shown.table(), shown.known_outputs()
                 parts = held_out_in_turn(shown.model, X, Y, most, most_fitted=shown.most_refitted)
@@ -166,6 +165,10 @@ class _Writer:
             found = self._measured(parts, len(shown.some_rows(most)))
         accuracy = Accuracy.joined([part for _, part in found])
         return MeasuredData(shown, np.concatenate([rows for rows, _ in found]), accuracy)
+
+    def _least(self, queries: int) -> int:
+        """Return the least queries of a part: of several outputs each takes hundreds of draws."""
+        return queries if self._shown.flat else max(8, queries // 16)
 
     def _measured(
         self, parts: Iterable[tuple[NDArray[np.integer], Any]], total: int
@@ -190,13 +193,13 @@ class _Writer:
 
     def _effects(self) -> dict[str, Any] | None:
         with self._progress.stage("effects"):
-            queries = self._budget.queries("effects", 150, _EFFECT_QUERIES)
+            queries = self._budget.queries("effects", self._least(150), _EFFECT_QUERIES)
             effects = measure_effects(self._shown, self._order, queries)
         return effects_section(effects, self._shown.inputs, self._shown.outputs)
 
     def _explorer(self, data: MeasuredData | None, most_bytes: int) -> dict[str, Any]:
         explorer = Explorer(self._shown, data, self._scales, self._order, self._axes)
-        queries = self._budget.queries("curves", 250, MOST_CURVES)
+        queries = self._budget.queries("curves", self._least(250), MOST_CURVES)
         with self._progress.stage("densities"):
             return explorer.packed(queries, most_bytes, self._progress)
 
