@@ -140,7 +140,7 @@ def test_times_are_numbers():
         kcdo.ConditionalDensityOperator(max_seconds="1 s").fit(*sine_rows())
 
 
-def test_fits_by_folds_heed_the_time(monkeypatch):
+def test_fits_by_folds_heed_the_time():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(60, 2))
     y = X[:, 0] + 0.1 * rng.standard_normal(60)

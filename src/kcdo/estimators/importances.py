@@ -24,9 +24,9 @@ def column_importances(
     """
     if rows.X.dtype == object:  # anything that a kernel compares: no columns to shuffle
         return np.ones(1)
-    n_rows = _affordable(n_rows, rows.X.shape[1])
     if isinstance(model, ChainModel):
         return _of_chain(model.chains[0], rows, n_rows)
+    n_rows = _affordable(n_rows, rows.X.shape[1])
     given = partial(condition, _plainer(model), flat=False, transform=transform)
     return shuffled_importances(given, rows.X, n_rows)
 
