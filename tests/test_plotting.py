@@ -32,13 +32,13 @@ class Truth:
     """A fitted model of y = slope * first column + noise, which keeps the queries."""
 
     def __init__(self, n_outputs=None, sd=0.5):
-        self.n_outputs, self.sd = n_outputs, sd
+        self.flat, self.n_outputs, self.sd = n_outputs is None, n_outputs or 1, sd
 
     def conditional(self, X):
         self.asked = X
         first = X[X.columns[0]] if hasattr(X, "columns") else np.asarray(X)[:, 0]
         means = 2.0 * np.asarray(first, dtype=float)
-        if self.n_outputs:
+        if not self.flat:
             means = means[:, None] + np.arange(self.n_outputs)
         return GaussianTruth(means, np.full(means.shape, self.sd))
 
