@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from kcdo.distributions import TransformedBatch, default_draws
+from kcdo.distributions import MixtureBatch, TransformedBatch, default_draws
 from kcdo.errors import InvalidInputError
 from kcdo.frames import Labels
 from kcdo.transforms import Above, Columns
@@ -157,6 +157,40 @@ def test_marginals_of_two_outputs(dist, rng):
         assert pair.sample(3, random_state=0).shape == (2, 3, 2)
 
 
+@pytest.mark.parametrize("pair", [(0, 1), (2, 0), (1, 2), (2, 1)])
+def test_pictures_of_two_outputs_are_smooth_densities(dist, pair):
+    """Within an L1 distance of 0.2 of the truth, as drawn; their sum is 1."""
+    across, up = np.linspace(-5.0, 5.0, 61), np.linspace(-5.0, 5.0, 51)
+    picture = dist.pair_picture(pair, across, up)
+    assert picture.shape == (2, 61, 51)
+    exact = truth(X[0])
+    exact = type(exact)(exact.mean[list(pair)], COV[np.ix_(pair, pair)])
+    points = np.stack(np.meshgrid(across, up, indexing="ij"), axis=-1)
+    cell = (across[1] - across[0]) * (up[1] - up[0])
+    assert picture[0].sum() * cell == pytest.approx(1.0, abs=0.01)
+    assert np.abs(picture[0] - exact.pdf(points)).sum() * cell < 0.2
+
+
+def test_pictures_of_the_first_two_outputs_are_exact():
+    across, up = np.linspace(-2.0, 2.0, 5), np.linspace(-1.0, 1.0, 4)
+    dist = distribution(gaussian_chain(X, (2, 1, 0)))
+    points = np.stack(np.meshgrid(across, up, indexing="ij"), axis=-1).reshape(-1, 2)
+    expected = dist.marginal([1, 2]).pdf(points).reshape(2, 5, 4)
+    np.testing.assert_allclose(dist.pair_picture((1, 2), across, up), expected, rtol=1e-12)
+
+
+def test_pictures_of_bounded_outputs_have_the_slopes_of_their_maps():
+    chain, above = gaussian_chain(X), Above(0.0, 1.0)
+    bounded = distribution(TransformedBatch(chain, Columns((above,) * 3)))
+    across, up = np.linspace(-0.5, 4.0, 7), np.linspace(0.1, 3.0, 6)
+    inside = across[1:]
+    inner = distribution(chain).pair_picture((1, 2), above.forward(inside), above.forward(up))
+    slopes = np.exp(above.log_derivative(inside)[:, None] + above.log_derivative(up))
+    found = bounded.pair_picture((1, 2), across, up)
+    np.testing.assert_array_equal(found[:, 0], 0.0)
+    np.testing.assert_allclose(found[:, 1:], inner * slopes, rtol=1e-9)
+
+
 @pytest.mark.parametrize("given", [{0: 0.7}, {2: 0.7}, {1: -0.2}])
 def test_two_outputs_given_one(dist, given):
     rest = dist.with_draws(1024).given(given)
@@ -289,9 +323,21 @@ def test_log_densities_of_fixed_draws_are_known_with_them(order):
     np.testing.assert_array_equal(dist[1:].fixed_draws(), draws[1:])
 
 
-def test_a_chain_of_one_order_tells_its_draws_and_a_mixture_of_orders_does_not():
-    assert distribution(gaussian_chain(X)).fixed_draws().shape[2] == 3
-    assert distribution(two_orders(X)).fixed_draws() is None
+def test_several_orders_give_draws_as_their_weights_say():
+    batch = two_orders(X)
+    draws, n = distribution(batch).fixed_draws(), 256
+    assert draws.shape == (2, n, 3)
+    first = round(0.3 * n)
+    np.testing.assert_array_equal(draws[:, :first], batch.parts[0].fixed_draws()[:, :first])
+    np.testing.assert_array_equal(draws[:, first:], batch.parts[1].fixed_draws()[:, first:])
+    np.testing.assert_allclose(draws.mean(axis=1), MEANS, atol=0.06)
+    np.testing.assert_allclose(np.cov(draws[0].T), COV, atol=0.1)
+
+
+def test_weights_that_differ_between_queries_leave_no_common_draws():
+    parts = two_orders(X).parts
+    mixed = MixtureBatch(parts, np.array([[0.3, 0.7], [0.5, 0.5]]))
+    assert distribution(mixed).fixed_draws() is None
 
 
 @pytest.mark.parametrize("seed", [None, -1, "a"])

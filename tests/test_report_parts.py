@@ -24,7 +24,7 @@ from kcdo.reports.budget import Budget
 from kcdo.reports.columns import Column
 from kcdo.reports.curves import Axis, bytes_per_curve, compute_curves
 from kcdo.reports.effect_figures import effect_figures
-from kcdo.reports.effects import measure_effects
+from kcdo.reports.effects import measure_effects, predicted_statistics
 from kcdo.reports.foretold import Foretold
 from kcdo.reports.grids import plan_grids
 from kcdo.reports.inputs import even_values
@@ -32,6 +32,7 @@ from kcdo.reports.sections import accuracy_section
 from kcdo.reports.shown import MeasuredRows, Shown
 from kcdo.reports.text import number, split_unit
 from tests.forked_truth import Branches
+from tests.gaussian_chain import COV, distribution, gaussian_chain
 from tests.test_report import Page, small_model
 
 
@@ -193,7 +194,8 @@ def test_the_page_of_ten_thousand_rows_of_ten_columns_is_small(tmp_path):
 def test_effects_are_averages_over_the_rows(fitted_waves):
     model, X, y = fitted_waves
     shown = Shown.of(model, X, y, None)
-    effects = measure_effects(shown, [1, 0], 400)
+    effects, left_out = measure_effects(shown, [1, 0], 400)
+    assert left_out == 0
     assert [effect.column for effect in effects] == [1, 0]
     effect = effects[1]
     assert effect.n_rows == 400 // (len(effects[0].values) + len(effect.values))
@@ -206,10 +208,30 @@ def test_effects_are_averages_over_the_rows(fitted_waves):
             assert effect.averages[name][v, 0] == pytest.approx(values.mean())
 
 
+def test_effects_ask_fewer_values_where_few_queries_are_allowed(fitted_waves, monkeypatch):
+    model, X, y = fitted_waves
+    shown = Shown.of(model, X, y, None)
+    monkeypatch.setattr("kcdo.reports.effects._MOST_EFFECTS", 1)
+    (effect,), left_out = measure_effects(shown, [0, 1], 60)
+    assert effect.n_rows == 60 // len(effect.values)
+    assert left_out == 1
+    (finer,), _ = measure_effects(shown, [0, 1], 2000)
+    assert len(effect.values) < 0.5 * len(finer.values)
+
+
+def test_statistics_of_a_chain_are_those_of_its_draws():
+    batch = gaussian_chain(np.zeros((2, 1)), n_draws=4096)
+    found = predicted_statistics(distribution(batch))
+    sd = np.sqrt(np.diag(COV))
+    np.testing.assert_allclose(found["mean"], 0.0, atol=0.05)
+    np.testing.assert_allclose(found["q95"], [norm.ppf(0.95) * sd] * 2, atol=0.05)
+    np.testing.assert_allclose(found["q25"], [norm.ppf(0.25) * sd] * 2, atol=0.05)
+
+
 def test_effect_curves_show_what_an_input_does(fitted_waves):
     model, X, y = fitted_waves
     shown = Shown.of(model, X, y, None)
-    effects = measure_effects(shown, [0, 1], 2000)
+    effects, _ = measure_effects(shown, [0, 1], 2000)
     wave, idle = effect_figures(effects, shown.inputs, shown.outputs[0], 0)
     heights = [np.ptp([dot.y for dot in figure.dots]) for figure in (wave, idle)]
     assert heights[0] > 4 * heights[1]  # on one axis, so they compare

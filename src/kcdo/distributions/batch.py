@@ -150,6 +150,16 @@ class Batch(ABC):
         """
         return None
 
+    def pair_picture(self, pair: tuple[int, int], across: Array, up: Array) -> Array:
+        """Return the joint density of two outputs on the grid of two lines (n,), (m,): (Q, n, m).
+
+        For pictures: a kind whose exact one asks for many draws at every point returns a smooth
+        one.
+        """
+        grid = np.stack(np.meshgrid(across, up, indexing="ij"), axis=-1).reshape(-1, 2)
+        densities = self.marginal(pair).pdf(grid)
+        return densities.reshape(len(self), len(across), len(up))
+
     def draw_error(self, g: Function | None) -> Array:
         """Return the standard error of E g(Y), (Q, k), as far as it is by draws at random.
 

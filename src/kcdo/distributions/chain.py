@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from kcdo.parallel import ordered_map, shared_property
 _NUMBERS = 1 << 20  # held at a time by a thread
 _LINK_DRAWS = 512  # draws times links of one distribution, by default
 _FEWEST, _MOST = 64, 512
+_PICTURE_WIDTH = 0.25  # of the kernel over draws, in standard deviations
+_NORMAL_QUARTERS = 1.349  # standard deviations between the quartiles of a normal
+_NARROWEST = 1e-300
 
 
 class Link(Protocol):
@@ -278,6 +281,37 @@ class ChainBatch(ByDraws):
             return PartBatch(self, tuple(dims))
         inner = self.link_batch(self.order.index(dims[0]), self.drawn)
         return GroupedBatch.of_draws(inner, self.n_draws)
+
+    def pair_picture(self, pair: tuple[int, int], across: Array, up: Array) -> Array:
+        """Return the joint density of two outputs on the grid of two lines.
+
+        Exact for the first two of the order. Else it is p(a | x) of the earlier output a times the
+        density of the later one given draws near a, the more so the nearer (a kernel regression on
+        the draws): a hundred times faster than draws of the others at every point.
+        """
+        first, second = sorted(pair, key=self.order.index)
+        if set(self.order[:2]) == {first, second}:
+            return super().pair_picture(pair, across, up)
+        lines = dict(zip(pair, (across, up), strict=True))
+
+        def of_block(chain: Any, _: slice) -> Array:
+            return chain._smoothed_pair(first, second, lines[first], lines[second])
+
+        found = self._in_blocks(of_block, self.n_draws * (len(across) + len(up)))
+        return found if pair[0] == first else found.transpose(0, 2, 1)
+
+    def _smoothed_pair(self, first: int, second: int, a: Array, b: Array) -> Array:
+        """Return p(a) Σ_m K(a - a_m) p(b | draw m) / Σ_m K(a - a_m), (Q, len(a), len(b))."""
+        draws = self.drawn[:, :, first]
+        later = self.link_batch(self.order.index(second), self.drawn).pdf(b[:, None])
+        quarters = np.quantile(draws, [0.25, 0.75], axis=1)
+        spread = np.minimum(draws.std(axis=1), (quarters[1] - quarters[0]) / _NORMAL_QUARTERS)
+        width = np.maximum(_PICTURE_WIDTH * spread, _NARROWEST)[:, None, None]
+        logs = -0.5 * ((a[None, :, None] - draws[:, None, :]) / width) ** 2
+        near = np.exp(logs - logs.max(axis=2, keepdims=True))
+        near /= near.sum(axis=2, keepdims=True)
+        density = self.marginal([first]).pdf(a[:, None])
+        return density[:, :, None] * (near @ later.reshape(*draws.shape, len(b)))
 
     def given(self, dims: Sequence[int], values: Array) -> Batch:
         """Return the distributions of the other outputs: exact if the given outputs come first."""

@@ -89,12 +89,24 @@ class JointQuestions(LazyBatches):
     def fixed_draws(self) -> Array | None:
         """Quasi-random draws (Q, n, d) that a chain answers by, the same at every call.
 
-        None where answers need no draws, or weigh them: grids, several orders, some outputs given
-        others. For scores: they cost nothing once anything else was asked.
+        Of several orders they are draws of each, as many as its weight. None where answers need no
+        draws, or weigh them: grids, some outputs given others. For scores: they cost nothing once
+        anything else was asked.
         """
         parts = self._each(lambda batch, _: batch.fixed_draws())
         known = [part for part in parts if part is not None]
         return np.concatenate(known) if len(known) == len(parts) else None
+
+    def pair_picture(self, pair: tuple[int, int], across: ArrayLike, up: ArrayLike) -> Array:
+        """Joint density of two outputs on the grid of two lines (n,) and (m,): (Q, n, m).
+
+        For pictures. It is the density of ``marginal(pair)``, but for chains of outputs where
+        others come before the pair in an order: there it is smoothed over the earlier output, by a
+        quarter of its standard deviation, which takes a hundredth of the time.
+        """
+        self._need_positive("pair_picture")
+        lines = [np.asarray(line, dtype=float).ravel() for line in (across, up)]
+        return self._map(lambda batch: batch.pair_picture(pair, *lines))
 
     def standard_error(self, g: Callable[[Array], ArrayLike] | None = None) -> Array:
         """Standard error of the answers that are by draws: of :meth:`mean`, or of ``expect(g)``.

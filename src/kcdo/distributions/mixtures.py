@@ -95,6 +95,24 @@ class MixtureBatch(Batch):
         """Return the same distributions; what is computed from draws then uses other draws."""
         return MixtureBatch([part.with_draws(n_draws, seed) for part in self.parts], self.weights)
 
+    def fixed_draws(self) -> Array | None:
+        """Return draws of the parts, of each as many as its weight, where all queries agree."""
+        drawn = [part.fixed_draws() for part in self.parts]
+        known = [draws for draws in drawn if draws is not None]
+        if len(known) < len(drawn) or np.any(self.weights != self.weights[:1]):
+            return None
+        n = min(draws.shape[1] for draws in known)
+        ends = np.rint(n * np.cumsum(self.weights[0])).astype(int)
+        # each part gives other ones: together they are spread as evenly as those of one part
+        starts = [0, *ends[:-1]]
+        parts = [draws[:, a:b] for draws, a, b in zip(known, starts, ends, strict=True)]
+        return np.concatenate(parts, axis=1)
+
+    def pair_picture(self, pair: tuple[int, int], across: Array, up: Array) -> Array:
+        """Return the mixture of the parts' pictures of two outputs."""
+        each = [part.pair_picture(pair, across, up) for part in self.parts]
+        return np.einsum("qp,pqnm->qnm", self.weights, each)
+
     def draw_deviations(self, g: Function | None) -> Array:
         """Return expectations by each set of draws, less those by all."""
         each = np.stack([part.draw_deviations(g) for part in self.parts], axis=1)

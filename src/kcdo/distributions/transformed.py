@@ -85,6 +85,20 @@ class TransformedBatch(Batch):
         inner = self.inner.fixed_draws()
         return None if inner is None else self.transform.inverse(inner)
 
+    def pair_picture(self, pair: tuple[int, int], across: Array, up: Array) -> Array:
+        """Return the inner picture of two outputs times the slopes of their maps."""
+        (t, across_slope), (s, up_slope) = map(self._mapped_line, pair, (across, up))
+        return self.inner.pair_picture(pair, t, s) * across_slope[:, None] * up_slope
+
+    def _mapped_line(self, output: int, line: Array) -> tuple[Array, Array]:
+        """Return T(y) and T'(y) of one output along a line (n,); slope 0 beyond the bounds."""
+        column = self.transform.of_columns([output])
+        y = column.off_bounds(line[:, None])
+        inside = column.inside(y)
+        safe = np.where(inside, y, column.inverse(np.zeros(1)))
+        slope = np.where(inside, _exp(column.log_derivative(safe)), 0.0)
+        return column.forward(safe)[:, 0], slope[:, 0]
+
     def with_draws(self, n_draws: int, seed: int) -> "TransformedBatch":
         """Return the same distributions; what is computed from draws then uses other draws."""
         return replace(self, inner=self.inner.with_draws(n_draws, seed))

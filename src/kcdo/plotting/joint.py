@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _TAIL = 0.001
 _SIDE = 120
-_COARSE_SIDE, _FEW_DRAWS = 36, 32  # where every point of the grid asks for draws of other outputs
 
 
 class JointDensityDisplay:
@@ -191,14 +190,17 @@ class JointDensityDisplay:
         names = output_names(dist, y)
         places = [place_of(column, names, "output") for column in outputs]
         pair: Any = dist if d == 2 and places == [0, 1] else dist.marginal(places)  # type: ignore[arg-type]
-        side = _SIDE
+        axes = _lines(pair)
         if _is_by_draws(pair):
-            side, pair = _COARSE_SIDE, pair.with_draws(_FEW_DRAWS)
-        axes, density = _on_grid(pair, side)
+            density = dist.pair_picture(tuple(places), *axes)[0]  # type: ignore[attr-defined]
+            regions = _levels_on_grid(density, levels)
+        else:
+            density = pair.pdf(_grid(axes)).reshape(_SIDE, _SIDE)
+            regions = {level: pair.hpd(level)[0].density_level for level in sorted(levels)}
         display = cls(
             axes=axes,
             density=density,
-            regions={level: pair.hpd(level)[0].density_level for level in sorted(levels)},
+            regions=regions,
             mean=pair.mean()[0],
             data=None if y is None else check_outputs(y)[0][:, places],
             weights=weights,
@@ -262,10 +264,20 @@ def _is_by_draws(pair: Any) -> bool:
     return hasattr(pair, "standard_error") and bool(np.any(pair.standard_error() > 0))
 
 
-def _on_grid(pair: Predictive, side: int) -> tuple[tuple[Array, Array], Array]:
-    """Density on a grid that holds all but the tails."""
+def _lines(pair: Predictive) -> tuple[Array, Array]:
+    """Values of both outputs that hold all but the tails."""
     ends = pair.quantile([_TAIL, 1.0 - _TAIL])[0]
     margin = 0.05 * (ends[1] - ends[0])
-    across, up = np.linspace(ends[0] - margin, ends[1] + margin, side).T
-    grid = np.stack(np.meshgrid(across, up, indexing="ij"), axis=-1)
-    return (across, up), pair.pdf(grid.reshape(-1, 2)).reshape(side, side)
+    across, up = np.linspace(ends[0] - margin, ends[1] + margin, _SIDE).T
+    return across, up
+
+
+def _grid(axes: tuple[Array, Array]) -> Array:
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
+
+
+def _levels_on_grid(density: Array, levels: Sequence[float]) -> dict[float, float]:
+    """Return the density at the edge of each region of highest density, of cells of equal size."""
+    heights = np.sort(density, axis=None)[::-1]
+    masses = np.cumsum(heights) / heights.sum()
+    return {level: float(heights[np.searchsorted(masses, level)]) for level in sorted(levels)}

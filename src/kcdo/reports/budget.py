@@ -10,6 +10,7 @@ from kcdo.metrics.importance import mean_and_log_sd
 from kcdo.progress import SILENT
 from kcdo.reports.columns import FittedModel
 from kcdo.reports.curves import Axis, compute_curves
+from kcdo.reports.effects import predicted_statistics
 from kcdo.tables import table_columns
 
 _SECONDS = {"importances": 6.0, "accuracy": 9.0, "effects": 8.0, "curves": 24.0}
@@ -29,7 +30,7 @@ class Budget:
         asked = {
             "importances": lambda: mean_and_log_sd(model.conditional(X)),
             "accuracy": lambda: _ask_scores(model, X, axes),
-            "effects": lambda: model.conditional(X).summary(_LEVELS),
+            "effects": lambda: predicted_statistics(model.conditional(X)),
             "curves": lambda: _ask_curves(model, X, axes),
         }
         n = len(model.conditional(X))

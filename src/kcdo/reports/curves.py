@@ -136,14 +136,13 @@ class _Joint:
     """Densities of two outputs on a coarse grid."""
 
     def __init__(self, pair: tuple[int, int], axes: Sequence[Axis], side: int) -> None:
-        self._pair, self._side, self._n_outputs = pair, side, len(axes)
-        lines = [np.linspace(axes[k].low, axes[k].high, side) for k in pair]
-        self._points = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(-1, 2)
+        self._pair, self._side = pair, side
+        self._across, self._up = (np.linspace(axes[k].low, axes[k].high, side) for k in pair)
         self._images: list[NDArray] = []
 
     def add(self, dist: ConditionalDistribution) -> None:
-        both = dist if self._n_outputs == 2 else dist.marginal(self._pair)
-        images, _ = _scaled(both.pdf(self._points), 255)
+        densities = dist.pair_picture(self._pair, self._across, self._up)
+        images, _ = _scaled(densities.reshape(len(dist), -1), 255)
         self._images.append(images.astype(np.uint8))
 
     def packed(self) -> dict[str, Any]:

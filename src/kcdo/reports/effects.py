@@ -7,15 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
+from kcdo.distributions import ConditionalDistribution
 from kcdo.reports.columns import Column
 from kcdo.reports.inputs import even_values, number_texts, usual_categories
 from kcdo.reports.shown import Shown
 from kcdo.tables import table_like
 
-_STEPS = 15
+_STEPS, _FEW_STEPS = 15, 7  # values of an input; the fewer where a model answers slowly
 _CATEGORIES = 8
 _MOST_ROWS = 60
 _FEWEST_ROWS = 8
+_MOST_EFFECTS = 24
 STATISTICS = ("mean", "q05", "q25", "q50", "q75", "q95")
 
 
@@ -42,25 +44,44 @@ class Effect:
     n_rows: int
 
 
-def measure_effects(shown: Shown, order: Sequence[int], most_queries: int) -> list[Effect]:
-    """Return the effect of every input, in an order, asking at most about so many queries."""
-    choices = [_values(shown.inputs[i]) for i in order]
-    asked = sum(len(values) for values in choices)
+def measure_effects(
+    shown: Shown, order: Sequence[int], most_queries: int
+) -> tuple[list[Effect], int]:
+    """Return the effects of the first inputs of an order, and how many are left out.
+
+    They ask about so many queries: fewer values of each input where that is not much.
+    """
+    varied = [i for i in order if len(_values(shown.inputs[i], _STEPS)) > 1]
+    measured = varied[:_MOST_EFFECTS]
+    for steps in (_STEPS, _FEW_STEPS):
+        choices = [_values(shown.inputs[i], steps) for i in measured]
+        asked = sum(len(values) for values in choices)
+        if asked * _FEWEST_ROWS <= most_queries:
+            break
     n_rows = int(np.clip(most_queries // max(asked, 1), _FEWEST_ROWS, _MOST_ROWS))
     rows = shown.some_rows(n_rows)
     base = [column.values[rows] for column in shown.inputs]
-    return [
-        _effect(shown, i, values, base)
-        for i, values in zip(order, choices, strict=True)
-        if len(values) > 1
-    ]
+    pairs = zip(measured, choices, strict=True)
+    return [_effect(shown, i, values, base) for i, values in pairs], len(varied) - len(measured)
+
+
+def predicted_statistics(dist: ConditionalDistribution) -> dict[str, Array]:
+    """Return :data:`STATISTICS` of every query, of a chain of outputs those of its draws.
+
+    Averages over rows need no more, and marginals would be asked for as many predictions again.
+    """
+    draws = dist.fixed_draws()
+    if draws is None or dist.flat:
+        return dist.summary(STATISTICS)
+    quantiles = np.quantile(draws, [0.01 * float(name[1:]) for name in STATISTICS[1:]], axis=1)
+    return dict(zip(STATISTICS, [draws.mean(axis=1), *quantiles], strict=True))
 
 
 def _effect(shown: Shown, place: int, values: NDArray, base: Sequence[NDArray]) -> Effect:
     n_rows, n_values = len(base[0]), len(values)
     columns = [np.tile(column, n_values) for column in base]
     columns[place] = np.repeat(values, n_rows)
-    answers = shown.model.conditional(table_like(shown.X, columns)).summary(STATISTICS)
+    answers = predicted_statistics(shown.model.conditional(table_like(shown.X, columns)))
     averages = {
         name: found.reshape(n_values, n_rows, -1).mean(axis=1) for name, found in answers.items()
     }
@@ -68,10 +89,10 @@ def _effect(shown: Shown, place: int, values: NDArray, base: Sequence[NDArray]) 
     return Effect(place, values, texts, averages, n_rows)
 
 
-def _values(column: Column) -> NDArray:
+def _values(column: Column, steps: int) -> NDArray:
     if column.kind == "category":
         return usual_categories(column, _CATEGORIES)
-    return even_values(column, _STEPS)
+    return even_values(column, steps)
 
 
 def _texts(column: Column, values: NDArray) -> tuple[str, ...]:

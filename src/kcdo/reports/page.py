@@ -194,8 +194,8 @@ class _Writer:
     def _effects(self) -> dict[str, Any] | None:
         with self._progress.stage("effects"):
             queries = self._budget.queries("effects", self._least(150), _EFFECT_QUERIES)
-            effects = measure_effects(self._shown, self._order, queries)
-        return effects_section(effects, self._shown.inputs, self._shown.outputs)
+            effects, left_out = measure_effects(self._shown, self._order, queries)
+        return effects_section(effects, left_out, self._shown.inputs, self._shown.outputs)
 
     def _explorer(self, data: MeasuredData | None, most_bytes: int) -> dict[str, Any]:
         explorer = Explorer(self._shown, data, self._scales, self._order, self._axes)

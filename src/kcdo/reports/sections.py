@@ -28,7 +28,6 @@ from kcdo.reports.shown import MeasuredRows
 from kcdo.reports.text import number, with_unit
 
 _MOST_FIGURES = 6
-_MOST_EFFECTS = 24
 
 _MEANINGS = {
     "method": "Solver",
@@ -91,20 +90,19 @@ def accuracy_section(
 
 
 def effects_section(
-    effects: Sequence[Effect], inputs: Sequence[Column], outputs: Sequence[Column]
+    effects: Sequence[Effect], left_out: int, inputs: Sequence[Column], outputs: Sequence[Column]
 ) -> dict[str, Any] | None:
     """Return the effect curves of the most important inputs on the first outputs."""
     if not effects:
         return None
-    shown = effects[:_MOST_EFFECTS]
     figures = [
-        {"label": output.label, "figures": effect_figures(shown, inputs, output, k)}
+        {"label": output.label, "figures": effect_figures(effects, inputs, output, k)}
         for k, output in enumerate(outputs[:_MOST_FIGURES])
     ]
     return {
         "outputs": figures,
         "n_rows": effects[0].n_rows,
-        "left_out": len(effects) - len(shown),
+        "left_out": left_out,
     }
 
 
