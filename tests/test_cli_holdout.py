@@ -16,6 +16,7 @@ from kcdo.commands.holdout import Holdout
 from kcdo.commands.models import load_model
 from kcdo.errors import InvalidInputError
 from kcdo.metrics import in_turn
+from kcdo.rows import Kin
 from tests.command_line import fail_here, succeed, succeed_here
 from tests.command_line import kcdo as run_kcdo
 
@@ -175,6 +176,59 @@ def test_groups_stay_together_and_time_goes_on(folder, frame, tmp_path, capsys):
     assert "given flow, hour, weather to" in told
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--group", "station"], "each foretold without its group"),
+        (["--time", "day"], "each foretold from earlier ones"),
+    ],
+)
+def test_rows_that_belong_together_are_held_out_together(
+    folder, frame, tmp_path, capsys, monkeypatch, options, words
+):
+    """By the choice of parameters, and by the scores of the rows of the fit."""
+    fits, refits = [], []
+    whole, again = kcdo.ConditionalDensityOperator.fit, kcdo.ConditionalDensityOperator.refit
+
+    def noted(self, X, y, *given, **labels):
+        fits.append(labels)
+        return whole(self, X, y, *given, **labels)
+
+    def noted_again(self, X, y, weights):
+        refits.append(weights)
+        return again(self, X, y, weights)
+
+    monkeypatch.setattr(kcdo.ConditionalDensityOperator, "fit", noted)
+    monkeypatch.setattr(kcdo.ConditionalDensityOperator, "refit", noted_again)
+    start = ["fit", folder / "data.csv", "--target", "speed", "--given", "flow,hour"]
+    told = succeed_here(*start, *options, "-o", tmp_path / "m.kcdo", capsys=capsys)
+    assert words in told
+    kept = load_model(tmp_path / "m.kcdo").estimator.foretold_.rows
+    if "--group" in options:
+        names, numbers = np.unique(frame["station"], return_inverse=True)
+        same = fits[0]["groups"][:, None] == fits[0]["groups"]
+        np.testing.assert_array_equal(same, numbers[:, None] == numbers)
+        learnt = [set(names[numbers[weights > 0]]) for weights in refits]
+        assert all(0 < len(each) < len(names) for each in learnt)
+        assert sorted(kept) == list(range(len(frame)))
+    else:
+        earlier = [np.flatnonzero(weights > 0) for weights in refits]
+        assert all(rows.max() == len(frame) - 1 for rows in earlier)  # the table runs backwards
+        assert len(kept) < len(frame)
+
+
+def test_of_many_rows_one_group_of_folds_is_foretold():
+    kin = Kin(np.arange(3000) % 10, ordered=False)
+    ((learnt, asked),) = in_turn._parts(3000, 100, 500, kin)
+    assert (len(learnt), len(asked)) == (500, 100)
+    assert set(kin.labels[learnt]).isdisjoint(kin.labels[asked])
+    assert in_turn.n_others(3000, 100, kin) == 2400
+    moments = Kin(np.arange(3000), ordered=True)
+    ((learnt, asked),) = in_turn._parts(3000, 100, 20_000, moments)
+    assert learnt.max() < asked.min()
+    assert len(learnt) == 2500
+
+
 def test_holdouts_keep_what_they_promise(frame):
     apart = Holdout(0.3, group="station", seed=1).rows(frame)
     stations = set(frame["station"][apart])
@@ -226,7 +280,7 @@ def test_bad_holdouts_are_refused(folder, tmp_path, capsys):
         [
             (test("--test", "1"), 2, ["--test takes a share between 0 and 1"]),
             (test("--test", "20"), 2, ["--test"]),
-            (test("--group", "station"), 2, ["--test 0.2"]),
+            (test("--group", "station", "--stream"), 2, ["all rows at once", "--no-stream"]),
             (test("--test", "0.2", "--group", "station", "--time", "day"), 2, ["not by both"]),
             (test("--test", "0.2", "--group", "statin"), 2, ["--group", "did you mean station?"]),
             (

@@ -16,7 +16,7 @@ import pandas as pd
 from kcdo.arrays import Array
 from kcdo.commands.console import counted, listed
 from kcdo.commands.errors import UsageError
-from kcdo.commands.fitting import unfitted
+from kcdo.commands.fitting import labels, unfitted
 from kcdo.commands.formats import Format
 from kcdo.commands.naming import Wanted
 from kcdo.commands.options import FitOptions
@@ -84,7 +84,10 @@ class Problem:
         def fit(rows: Any, fold: int) -> Any:
             weights = np.zeros(len(X))
             weights[rows] = 1.0  # others are absent, but for the names of their categories
-            model = unfitted(X, self.wanted, options).fit(X, self.y, weights)
+            kin = labels(self.frame, self.wanted) if options.chooses else {}
+            if any(len(np.unique(each[rows])) < 2 for each in kin.values()):
+                kin = {}  # one group alone: none is left to judge by
+            model = unfitted(X, self.wanted, options).fit(X, self.y, weights, **kin)
             return _Conditioned(lambda held_out: model.conditional(X.iloc[held_out]))
 
         return fit

@@ -85,10 +85,18 @@ def fit(
         ),
     ] = None,
     group: Annotated[
-        str | None, typer.Option(help="Column whose rows are kept back together, or not.")
+        str | None,
+        typer.Option(
+            help="Column of rows that belong together: what is chosen, tested or calibrated is "
+            "judged by groups as a whole."
+        ),
     ] = None,
     time: Annotated[
-        str | None, typer.Option(help="Column of numbers or dates: keep back the last rows by it.")
+        str | None,
+        typer.Option(
+            help="Column of numbers or dates: later rows judge what earlier ones say, and --test "
+            "keeps back the last."
+        ),
     ] = None,
     drop_missing: DropMissing = False,
     selection: Annotated[
@@ -141,6 +149,10 @@ def fit(
         _check_shares(test, calibrate, group, time)
         source = Source.of(files, Style.of(sep, decimal, thousands))
         streamed = _is_streamed(stream, cluster, workers, files, holdout or calibration)
+        if streamed and (group or time):
+            raise UsageError(
+                "--group and --time need all rows at once: say --no-stream, or leave them out."
+            )
         if rows_at is not None and not streamed:
             raise UsageError("--rows-at keeps the rows of a streamed fit: it needs --stream.")
         options = FitOptions(selection, centres, seed, verbose=not quiet)
@@ -217,12 +229,8 @@ def _holdout(
 def _check_shares(
     test: float | None, calibrate: float | None, group: str | None, time: str | None
 ) -> None:
-    if test is None and calibrate is None and (group or time):
-        raise UsageError(
-            "--group and --time say which rows --test and --calibrate keep back: add --test 0.2."
-        )
     if group and time:
-        raise UsageError("--test keeps rows back by --group or by --time, not by both.")
+        raise UsageError("rows belong together by --group or by --time, not by both.")
     if (test or 0.0) + (calibrate or 0.0) >= 1:
         raise UsageError("--test and --calibrate together leave no rows to fit.")
 

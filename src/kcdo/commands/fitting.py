@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from kcdo.commands.holdout import times_of
 from kcdo.commands.models import Model
 from kcdo.commands.naming import Bounds, Wanted
 from kcdo.commands.options import FitOptions
@@ -23,8 +24,18 @@ def fitted(frame: pd.DataFrame, wanted: Wanted, options: FitOptions) -> Model:
     X, targets = frame[wanted.given], wanted.targets
     Y = frame[targets[0] if len(targets) == 1 else targets]
     weights = frame[wanted.weights].to_numpy() if wanted.weights else None
-    estimator = unfitted(X, wanted, options).fit(X, Y, weights)
+    kin = labels(frame, wanted) if options.chooses else {}
+    estimator = unfitted(X, wanted, options).fit(X, Y, weights, **kin)
     return Model.of(estimator.set_params(verbose=False))  # it is saved, and will not be asked to
+
+
+def labels(frame: pd.DataFrame, wanted: Wanted) -> dict[str, Any]:
+    """Return what says which rows belong together: ``groups`` or ``time``, as ``fit`` takes it."""
+    if wanted.group:
+        return {"groups": pd.factorize(frame[wanted.group])[0]}
+    if wanted.time:
+        return {"time": times_of(frame, wanted.time)}
+    return {}
 
 
 def unfitted(X: pd.DataFrame, wanted: Wanted, options: FitOptions) -> ConditionalDensityOperator:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 
 _LEAST_ROWS = 2  # that a fit needs
@@ -70,11 +71,7 @@ class Holdout:
     def rows(self, frame: pd.DataFrame) -> NDArray[np.bool_]:
         """Return which rows of a table are kept back, (N,)."""
         if self.time is not None:
-            if not pd.api.types.is_numeric_dtype(frame[self.time]):  # an input, read as categories
-                raise InvalidInputError(
-                    f"--time {self.time}: its values are names, and not in time."
-                )
-            found = self._last(frame[self.time].to_numpy(dtype=float))
+            found = self._last(times_of(frame, self.time))
         elif self.group is not None:
             found = self._groups(pd.factorize(frame[self.group])[0])
         else:
@@ -100,3 +97,10 @@ class Holdout:
         n = round(self.fraction * len(time))
         first = np.sort(time)[len(time) - max(n, 1)]
         return time >= first
+
+
+def times_of(frame: pd.DataFrame, time: str) -> Array:
+    """Return the values of the column of times."""
+    if not pd.api.types.is_numeric_dtype(frame[time]):  # an input, read as categories
+        raise InvalidInputError(f"--time {time}: its values are names, and not in time.")
+    return frame[time].to_numpy(dtype=float)

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kcdo.commands.console import Console, counted
-from kcdo.commands.fitting import fitted, known_rows
+from kcdo.commands.fitting import fitted, known_rows, labels
 from kcdo.commands.holdout import Holdout, Parts
 from kcdo.commands.models import Model
 from kcdo.commands.naming import Wanted
@@ -17,6 +17,7 @@ from kcdo.commands.options import FitOptions
 from kcdo.commands.scores import foretold, scores, scores_in_turn
 from kcdo.conformal import conformalize
 from kcdo.errors import InvalidInputError
+from kcdo.estimators.kin import check_kin
 from kcdo.metrics.in_turn import MOST_FITTED, n_fits
 from kcdo.progress import duration
 from kcdo.reports.foretold import Foretold
@@ -42,7 +43,7 @@ def fit_table(
     if calibration is not None:
         model = _calibrated(model, frame[parts.calibration], console)
     if holdout is None:
-        found, kept = _held_out(model, frame[parts.fitted], wanted.weights, console)
+        found, kept = _held_out(model, frame[parts.fitted], wanted, console)
     else:
         found, kept = _tested(model, frame[parts.test], console)
     of_table = np.flatnonzero(parts.fitted if holdout is None else parts.test)
@@ -67,16 +68,17 @@ def _tested(model: Model, frame: pd.DataFrame, console: Console) -> tuple[dict[s
 
 
 def _held_out(
-    model: Model, frame: pd.DataFrame, weights: str | None, console: Console
+    model: Model, frame: pd.DataFrame, wanted: Wanted, console: Console
 ) -> tuple[dict[str, Any], Foretold | None]:
     """Return the scores of rows that were fitted, by fits without them, and how these foretold."""
-    fits, text = n_fits(len(frame)), "Held-out scores"
+    kin = check_kin(**({"groups": None, "time": None} | labels(frame, wanted)))
+    fits, text = n_fits(len(frame), kin), "Held-out scores"
     if fits == 1:  # whose parts are not told
         share = _REFIT_SHARE * min(1.0, MOST_FITTED / len(frame))
         text += f", about {duration(share * model.estimator.report_.seconds)}"
     with console.progress(text, fits if fits > 1 else None) as show:
-        own = frame[weights].to_numpy() if weights else None
-        return scores_in_turn(model, model.inputs(frame), model.outputs(frame), own, show)
+        own = frame[wanted.weights].to_numpy() if wanted.weights else None
+        return scores_in_turn(model, model.inputs(frame), model.outputs(frame), own, kin, show)
 
 
 def _known(model: Model, frame: pd.DataFrame, what: str, console: Console) -> NDArray[np.bool_]:

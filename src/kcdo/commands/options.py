@@ -61,3 +61,8 @@ class FitOptions:
     centres: int | None
     seed: int
     verbose: bool
+
+    @property
+    def chooses(self) -> bool:
+        """Whether parameters are chosen by rows that are left out."""
+        return self.selection in (None, "auto")

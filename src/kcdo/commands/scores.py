@@ -14,10 +14,10 @@ from kcdo.commands.console import listed
 from kcdo.commands.models import Model
 from kcdo.errors import InvalidInputError
 from kcdo.frames import take_rows
-from kcdo.metrics.in_turn import FEWEST_ROWS, MOST_FITTED, held_out_in_turn, n_fits
+from kcdo.metrics.in_turn import FEWEST_ROWS, held_out_in_turn, n_others
 from kcdo.metrics.several import JOINT_AT_ONCE, for_scores
 from kcdo.reports.foretold import Foretold
-from kcdo.rows import dealt
+from kcdo.rows import Kin, dealt
 
 _LEVELS = (0.5, 0.9, 0.95)
 _AT_ONCE = 500  # rows whose distributions fit into what is kept of them
@@ -52,7 +52,7 @@ def foretold(model: Model, X: Any, Y: Any) -> Foretold:
 
 
 def scores_in_turn(
-    model: Model, X: Any, Y: Any, weights: Any, show: Callable[[float], None]
+    model: Model, X: Any, Y: Any, weights: Any, kin: Kin | None, show: Callable[[float], None]
 ) -> tuple[dict[str, Any], Foretold | None]:
     """Return scores of the training rows, by fits with the same parameters that have not seen them.
 
@@ -63,15 +63,16 @@ def scores_in_turn(
     parts, unit = [], _columns(Y).std(axis=0)
 
     def scored() -> Iterator[tuple[NDArray[np.integer], Any]]:
-        for rows, dist in held_out_in_turn(model.estimator, X, Y, _MOST_KEPT, weights):
+        for rows, dist in held_out_in_turn(model.estimator, X, Y, _MOST_KEPT, weights, kin=kin):
             parts.append(_scores(model, dist, take_rows(Y, rows), unit))
             yield rows, dist
             show(len(parts))
 
     kept = Foretold.of(model.estimator, scored(), _columns(Y), in_turn=True)
     found = _joined(parts)
-    others = min(len(Y) - found["rows"], MOST_FITTED) if n_fits(len(Y)) == 1 else None
-    return found | {"in_turn": True, "others": others}, kept
+    apart = None if kin is None else "time" if kin.ordered else "groups"
+    others = n_others(len(Y), _MOST_KEPT, kin)
+    return found | {"in_turn": True, "others": others, "apart": apart}, kept
 
 
 def told_in_turn(found: dict[str, Any]) -> str:
@@ -79,8 +80,15 @@ def told_in_turn(found: dict[str, Any]) -> str:
 
     >>> told_in_turn({"others": 20000})
     'of the fit, each foretold by a fit to 20000 others, parameters as chosen'
+    >>> told_in_turn({"apart": "groups"})
+    'of the fit, each foretold without its group, parameters as chosen'
     """
     how = f"by a fit to {found['others']} others" if found.get("others") else "without it"
+    apart = found.get("apart")
+    if apart == "groups":
+        how = f"{how} of other groups" if found.get("others") else "without its group"
+    elif apart == "time":
+        how = f"{how} before it" if found.get("others") else "from earlier ones"
     return f"of the fit, each foretold {how}, parameters as chosen"
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kcdo.frames import take_rows
-from kcdo.rows import dealt
+from kcdo.rows import Kin, dealt, sampled
 
 FEWEST_ROWS = 20
 MOST_FITTED = 20_000  # more rows take too long to fit again
@@ -24,32 +24,47 @@ def held_out_in_turn(
     most: int,
     sample_weight: ArrayLike | None = None,
     most_fitted: int = MOST_FITTED,
+    kin: Kin | None = None,
 ) -> Iterator[tuple[Places, Any]]:
     """Yield some rows and their distributions by a fit of the same parameters to others.
 
     Of few rows all, in five parts; of many one part, by a fit to ``most_fitted`` of the others. At
-    most ``most`` rows are asked about. The parameters are those of the model, so that its rows took
-    part in their choice.
+    most ``most`` rows are asked about. Rows of a group are foretold without any row of it, rows in
+    time from earlier ones. The parameters are those of the model, so that its rows took part in
+    their choice.
     """
     n = len(y)
     weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-    for fitted, asked in _parts(n, most, most_fitted):
+    for fitted, asked in _parts(n, most, most_fitted, kin):
         kept = np.zeros(n)  # rows of weight 0 are absent, but for the names of their categories
         kept[fitted] = weights[fitted]
         yield asked, model.refit(X, y, kept).conditional(take_rows(X, asked))
 
 
-def n_fits(n: int) -> int:
+def n_fits(n: int, kin: Kin | None = None) -> int:
     """Return how many fits foretell so many rows.
 
-    >>> n_fits(300), n_fits(3000)
-    (5, 1)
+    >>> n_fits(300), n_fits(3000), n_fits(300, Kin(np.arange(300) % 3, ordered=False))
+    (5, 1, 3)
     """
-    return 1 if n > _FEW else _FOLDS
+    if n > _FEW:
+        return 1
+    return _FOLDS if kin is None else len(kin.folds(_FOLDS, seed=0))
 
 
-def _parts(n: int, most: int, most_fitted: int) -> list[tuple[Places, Places]]:
+def n_others(n: int, most: int, kin: Kin | None = None) -> int | None:
+    """Return to how many rows the one fit is that foretells others; None if there are several.
+
+    >>> n_others(300, 1000), n_others(3000, 1000)
+    (None, 2400)
+    """
+    return len(_parts(n, most, MOST_FITTED, kin)[0][0]) if n_fits(n, kin) == 1 else None
+
+
+def _parts(n: int, most: int, most_fitted: int, kin: Kin | None) -> list[tuple[Places, Places]]:
     """Return the rows that are fitted, and those that are then asked about, of each fit."""
+    if kin is not None:
+        return _kin_parts(kin, most, most_fitted)
     if n_fits(n) == 1:
         (order,) = dealt(n, 1, seed=0)
         asked, others = np.split(order, [min(most, n // _FOLDS)])
@@ -57,3 +72,16 @@ def _parts(n: int, most: int, most_fitted: int) -> list[tuple[Places, Places]]:
     share = max(1, most // _FOLDS)
     folds = dealt(n, _FOLDS, seed=0)
     return [(np.setdiff1d(np.arange(n), fold), np.sort(fold[:share])) for fold in folds]
+
+
+def _kin_parts(kin: Kin, most: int, most_fitted: int) -> list[tuple[Places, Places]]:
+    """Return such rows, where those that belong together are asked about together."""
+    folds = kin.folds(_FOLDS, seed=0)
+    if n_fits(len(kin.labels), kin) == 1:
+        folds = folds[-1:]  # in time the one that most rows come before
+    share = max(1, most // len(folds))
+    return [(_some(fitted, most_fitted), _some(asked, share)) for fitted, asked in folds]
+
+
+def _some(rows: Places, most: int) -> Places:
+    return rows[sampled(len(rows), most, seed=0)]
