@@ -14,6 +14,7 @@ __all__ = ["IMPORTANCE", "importances", "shuffled_divergences", "shuffled_import
 
 IMPORTANCE = "how far predictions move when this input alone is shuffled, from 0 to 1"
 _MOST_ROWS, _LEAST_ROWS, _PREDICTIONS = 200, 40, 1600
+_ROWS_AT_ONCE = 2000
 _LEAST_VARIANCE = 1e-300
 _MANY_COLUMNS = 100  # beyond which few matter, as a rule
 _UNSEEN = 0.01  # divergence that several columns share, or this part of that of all columns,
@@ -105,32 +106,49 @@ def shuffled_divergences(
     order = rng.permutation(n_rows)
     asked = range(len(rows)) if shuffled_columns is None else shuffled_columns
 
-    def moved(together: Sequence[int]) -> float:
-        shuffled = list(rows)
-        for j in together:
-            shuffled[j] = rows[j][order]
+    def moved(sets: Sequence[Sequence[int]]) -> Array:
+        """Return how far predictions move when each of several sets of columns is shuffled."""
+        shuffled = [np.tile(column, len(sets)) for column in rows]
+        for k, together in enumerate(sets):
+            for j in together:
+                shuffled[j][k * n_rows : (k + 1) * n_rows] = rows[j][order]
         after = moments(conditional(table_like(X, shuffled)))
-        return float(gaussian_divergences(before, after).mean())
+        (mean, log_sd), d = before, before[0].shape[1]
+        same = (np.tile(mean, (len(sets), 1)), np.tile(log_sd, (len(sets), 1)))
+        return gaussian_divergences(same, after).reshape(len(sets), n_rows * d).mean(axis=1)
+
+    at_once = max(1, _ROWS_AT_ONCE // n_rows)  # few rows at a time cost as much as many
+
+    def all_moved(sets: Sequence[Sequence[int]]) -> Array:
+        parts = [sets[start : start + at_once] for start in range(0, len(sets), at_once)]
+        return np.concatenate([moved(part) for part in parts])
 
     if len(asked) <= _MANY_COLUMNS:
-        return np.array([moved([j]) for j in asked])
-    found = np.zeros(len(rows))
-    _fill_by_halves(found, moved, asked, _UNSEEN)
-    return found[list(asked)]
+        return all_moved([[j] for j in asked])
+    return _by_halves(all_moved, asked, len(rows))[list(asked)]
 
 
-def _fill_by_halves(
-    found: Array, moved: Callable[[Sequence[int]], float], asked: Sequence[int], unseen: float
-) -> None:
-    """Write the divergences of many columns, of which few matter: others are shuffled together."""
-    total = moved(asked)
-    unseen = max(unseen, min(_UNSEEN * total, _MOST_UNSEEN))  # all columns come first
-    if len(asked) == 1 or total < unseen:
-        found[list(asked)] = total / len(asked)
-    else:
-        half = len(asked) // 2
-        _fill_by_halves(found, moved, asked[:half], unseen)
-        _fill_by_halves(found, moved, asked[half:], unseen)
+def _by_halves(
+    moved: Callable[[Sequence[Sequence[int]]], Array], asked: Sequence[int], p: int
+) -> Array:
+    """Return divergences (p,) of many columns, of which few matter: others are shuffled together.
+
+    Level by level: all columns, both halves, the halves of those that move predictions.
+    """
+    found = np.zeros(p)
+    level = [(asked, _UNSEEN)]
+    while level:
+        totals = moved([columns for columns, _ in level]).tolist()
+        below = []
+        for (columns, unseen), total in zip(level, totals, strict=True):
+            unseen = max(unseen, min(_UNSEEN * total, _MOST_UNSEEN))  # all columns come first
+            if len(columns) == 1 or total < unseen:
+                found[list(columns)] = total / len(columns)
+            else:
+                half = len(columns) // 2
+                below += [(columns[:half], unseen), (columns[half:], unseen)]
+        level = below
+    return found
 
 
 def gaussian_divergences(first: tuple[Array, Array], second: tuple[Array, Array]) -> Array:
