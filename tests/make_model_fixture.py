@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 import kcdo
-from kcdo.persistence.models import VERSION
+from kcdo.persistence.metadata import VERSION
 
 FOLDER = Path(__file__).parent / "data"
 STATISTICS = ["mean", "sd", "q05", "q95"]

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from kcdo import ConditionalDensityOperator
 from kcdo._version import __version__
 from tests.command_line import fail_together, kcdo, succeed, succeed_here
 
@@ -49,11 +50,25 @@ def test_help_names_the_commands_and_imports_nothing_heavy():
     for command in COMMANDS:
         assert f" {command} " in result.stdout
     assert "Exit codes" in result.stdout
-    imported = {
-        line.rpartition("|")[2].strip().partition(".")[0] for line in result.stderr.splitlines()
-    }
-    assert "typer" in imported
-    assert imported.isdisjoint(HEAVY)
+    assert "typer" in imported_by(result)
+    assert imported_by(result).isdisjoint(HEAVY)
+
+
+def imported_by(result):
+    """Packages that Python said it imported."""
+    lines = result.stderr.splitlines()
+    return {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+
+
+def test_the_facts_of_a_model_need_nothing_that_the_model_is_made_of(tmp_path):
+    x = np.linspace(0.0, 1.0, 20)
+    model = ConditionalDensityOperator(selection="heuristic").fit(x[:, None], x)
+    model.save(tmp_path / "m.kcdo")
+    info = [sys.executable, "-X", "importtime", "-m", "kcdo", "info", tmp_path / "m.kcdo"]
+    result = run(*info)
+    assert result.returncode == 0
+    assert "number" in result.stdout
+    assert imported_by(result).isdisjoint(HEAVY[1:])  # but for numpy
 
 
 def test_help_of_a_command_shows_examples(capsys):

@@ -19,7 +19,8 @@ from sklearn.gaussian_process import kernels as sklearn_kernels
 import kcdo
 from kcdo.components import RowValues
 from kcdo.linalg import CholeskyFactor, ConjugateGradients, GridToeplitz
-from kcdo.persistence import archive, model_info
+from kcdo.persistence import archive
+from kcdo.persistence.metadata import model_info
 from kcdo.persistence.tree import encode
 from tests import make_model_fixture
 from tests.model_files import (

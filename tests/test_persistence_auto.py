@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import kcdo
 from kcdo.components import Combination, LocationScale, Mixture, Univariate
 from kcdo.kernels import Automatic
-from kcdo.persistence import model_info
+from kcdo.persistence.metadata import model_info
 from kcdo.transforms import Columns
 from tests import make_model_fixture
 from tests.fuzz.campaign import brief_searches

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kcdo
-from kcdo.persistence import archive, model_info
+from kcdo.persistence import archive
+from kcdo.persistence.metadata import model_info
 from tests.model_files import (
     forge,
     forge_somewhere,

@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 import kcdo
-from kcdo.persistence import forms, register
+from kcdo.persistence import forms
 from kcdo.persistence.archive import dtype_of, kind_of
-from kcdo.persistence.forms import matches
+from kcdo.persistence.forms import matches, register
 from kcdo.persistence.tree import decode, encode
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import kcdo
 from kcdo.components import MatrixValues, RowValues, SolvedValues
-from kcdo.persistence import model_info
+from kcdo.persistence.metadata import model_info
 from tests.model_files import (
     assert_same_distributions,
     cdo,

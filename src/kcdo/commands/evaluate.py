@@ -53,9 +53,10 @@ def evaluate(
         files = input_files(data)
         check_model(model, files)
         from kcdo.commands.models import load_model, read_data
-        from kcdo.commands.scores import score_lines, scores
+        from kcdo.commands.scores import scores
         from kcdo.commands.sources import Source
         from kcdo.commands.style import Style
+        from kcdo.commands.told_scores import score_lines
 
         if out is not None:
             from kcdo.commands.figures import calibration_display, figure_file, write_figure

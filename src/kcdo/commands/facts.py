@@ -8,10 +8,9 @@ from typing import Any
 
 from kcdo.commands.console import counted, listed, size_text
 from kcdo.commands.reading import named_file
-from kcdo.commands.scores import score_lines, told_in_turn
+from kcdo.commands.told_scores import score_lines, told_in_turn
 from kcdo.errors import ModelFileError
-from kcdo.loading import load
-from kcdo.persistence import description, model_info
+from kcdo.persistence.metadata import model_info
 
 _NOT_TOLD = ("loss",)  # of a search, in units of its own: the scores of a test can be compared
 
@@ -23,7 +22,7 @@ class Facts:
     Attributes
     ----------
     told : dict
-        What :func:`kcdo.persistence.model_info` returns.
+        What :func:`kcdo.persistence.metadata.model_info` returns.
     """
 
     told: dict[str, Any]
@@ -35,6 +34,9 @@ class Facts:
             try:
                 told = model_info(path)
                 if "columns" not in told:
+                    from kcdo.loading import load
+                    from kcdo.persistence.models import description
+
                     told = description(load(path)) | {"size": told["size"]}
                 return cls(told)._checked()
             except ModelFileError as error:  # of a copy, the name says nothing to the user
@@ -43,6 +45,8 @@ class Facts:
     @classmethod
     def of(cls, saved: Any) -> Facts:
         """Return the facts of a model that is to be saved."""
+        from kcdo.persistence.models import description
+
         return cls(description(saved))
 
     @property

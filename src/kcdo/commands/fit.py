@@ -286,7 +286,7 @@ def _test_lines(model: Model) -> list[str]:
     found = model.training.test if model.training is not None else None
     if not found or model.training is None:
         return []
-    from kcdo.commands.scores import score_lines, told_in_turn
+    from kcdo.commands.told_scores import score_lines, told_in_turn
 
     told = told_in_turn(found) if found.get("in_turn") else f"kept back, {model.training.split}"
     kept = f"Tested on {counted(found['rows'], 'row')} {told}:"

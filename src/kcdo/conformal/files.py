@@ -10,7 +10,7 @@ from kcdo.conformal.predictor import ConformalPredictor
 from kcdo.conformal.scores import HeldOut
 from kcdo.conformal.thresholds import Folds, Split
 from kcdo.estimators import ConditionalDensityOperator, DensityReconstruction
-from kcdo.persistence import register
+from kcdo.persistence.forms import register
 
 _SPLIT = {
     "values": Array,

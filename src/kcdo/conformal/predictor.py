@@ -14,7 +14,7 @@ from kcdo.conformal.scores import HeldOut
 from kcdo.conformal.thresholds import Folds, Part, Split
 from kcdo.consistency import need
 from kcdo.frames import take_rows
-from kcdo.persistence import SavedModel
+from kcdo.persistence.models import SavedModel
 
 Method = Literal["split", "jackknife+"]
 

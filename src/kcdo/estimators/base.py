@@ -19,7 +19,7 @@ from kcdo.frames import Labels, as_known, target_names
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import as_kernel
 from kcdo.missing import PlausibleInputs
-from kcdo.persistence import SavedModel
+from kcdo.persistence.models import SavedModel
 from kcdo.validation import (
     InputEncoder,
     check_outputs,

@@ -31,7 +31,7 @@ from kcdo.kernels import DensityKernel, Kernel
 from kcdo.linalg import Filter, Tikhonov
 from kcdo.measures import Grid, Reference
 from kcdo.parallel import thread_count
-from kcdo.persistence import SavedModel
+from kcdo.persistence.models import SavedModel
 from kcdo.reconstruction import Reconstruction
 from kcdo.regularisation import Scheme
 from kcdo.validation import check_matrix, check_weights

@@ -21,7 +21,8 @@ from kcdo.estimators.report import FitReport
 from kcdo.fitting import StreamPlan
 from kcdo.frames import Labels
 from kcdo.missing import PlausibleInputs
-from kcdo.persistence import register, register_model
+from kcdo.persistence.forms import register
+from kcdo.persistence.models import register_model
 from kcdo.reports.accuracy import Accuracy, OutputAccuracy
 from kcdo.reports.foretold import Foretold
 from kcdo.systems import NystromSums

@@ -15,28 +15,15 @@ it; where its fields are not what a file should keep, ``to_state()`` returns tha
     register("Grid", measures.Grid)  # a dataclass: its fields, checked against their annotations
     register("Sample", measures.Sample, fields={"measure": measures.Scattered})  # any other class
 
-An estimator is added by :func:`register_model`, which lists the attributes of a fit; an attribute
-that is not listed is not written, which the round trips in tests/test_persistence.py notice.
+An estimator is added by :func:`kcdo.persistence.models.register_model`, which lists the attributes
+of a fit; an attribute that is not listed is not written, which the round trips in
+tests/test_persistence.py notice.
 
 **To change a class** without losing older files: a new field needs a default in the dataclass,
 which files from before it get; a field that was renamed or left out is told by ``former=``. Where
 fields change their meaning, register the new form by a new name, and say in
 :mod:`kcdo.persistence.versions` what becomes of the old one. Raise the second number of ``VERSION``
-in :mod:`kcdo.persistence.models` with each such change, the first where older files cannot be read.
+in :mod:`kcdo.persistence.metadata` with each such change, the first where older files cannot be
+read.
 The files tests/data/model-1.0*.kcdo must go on loading.
 """
-
-from kcdo.persistence import schema, versions
-from kcdo.persistence.forms import register
-from kcdo.persistence.models import SavedModel, description, load, model_info, register_model
-
-__all__ = [
-    "SavedModel",
-    "description",
-    "load",
-    "model_info",
-    "register",
-    "register_model",
-    "schema",
-    "versions",
-]

@@ -2,9 +2,7 @@
 
 import os
 import platform
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Literal
 
@@ -14,13 +12,13 @@ import sklearn
 from sklearn.utils.validation import check_is_fitted
 
 from kcdo._version import __version__
-from kcdo.errors import InvalidInputError, KcdoError, ModelFileError
-from kcdo.persistence.archive import ArchiveReader, write_archive
+from kcdo.errors import InvalidInputError, ModelFileError
+from kcdo.persistence import schema, versions  # noqa: F401 - they say what files may hold
+from kcdo.persistence.archive import write_archive
 from kcdo.persistence.forms import Form, add_form, matches
+from kcdo.persistence.metadata import FORMAT, VERSION, opened
 from kcdo.persistence.tree import decode, encode
 
-FORMAT = "kcdo-model"
-VERSION = (1, 5)  # files of a higher first number are refused, those of a lower second are read
 _LONGEST_TEXT = 400
 
 
@@ -90,62 +88,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     Every size, type and number of the file is checked; a file that is damaged, forged or of
     another kind raises :class:`ModelFileError` and runs nothing.
     """
-    with _opened(path) as reader:
+    with opened(path) as reader:
         model = decode(reader.metadata.get("objects"), reader.arrays())
         if not isinstance(model, SavedModel):
             raise ModelFileError(f"it holds a {type(model).__name__}, which is no model.")
         return model
-
-
-def model_info(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what a model file says of itself: versions, columns, parameters, report, sizes.
-
-    Nothing of the model is made. ``size`` is that of the file and, ``unpacked``, that of all its
-    numbers, in bytes.
-    """
-    with _opened(path) as reader:
-        told = {name: value for name, value in reader.metadata.items() if name != "objects"}
-        return told | {"size": {"file": os.path.getsize(path), "unpacked": reader.nbytes}}
-
-
-@contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[ArchiveReader]:
-    """Open a model file; whatever its contents provoke becomes one kind of error."""
-    later = ""
-    with open(path, "rb") as file:
-        try:
-            reader = ArchiveReader(file)
-            if check_version(reader.metadata) > VERSION:
-                later = f" It was written by a later kcdo than this, {__version__}: upgrade kcdo."
-            yield reader
-        except MemoryError:
-            raise
-        except RecursionError:
-            text = "its values are nested too deeply."
-            raise ModelFileError(f"cannot load {os.fspath(path)!r}: {text}{later}") from None
-        except KcdoError as error:  # of ours, or of a constructor
-            raise ModelFileError(f"cannot load {os.fspath(path)!r}: {error}{later}") from None
-        except Exception as error:  # of zip, JSON or NumPy
-            raise ModelFileError(
-                f"cannot load {os.fspath(path)!r}: it is damaged ({type(error).__name__}: "
-                f"{error}).{later}"
-            ) from error
-
-
-def check_version(metadata: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the version of a file; other formats, and later ones than we know, are refused."""
-    if metadata.get("format") != FORMAT:
-        raise ModelFileError("it is not a kcdo model file.")
-    found = re.fullmatch(r"(\d{1,6})\.(\d{1,6})", str(metadata.get("version")))
-    if found is None:
-        raise ModelFileError("it does not say which version of model files it is.")
-    if int(found[1]) > VERSION[0]:
-        raise ModelFileError(
-            f"it is a model file of version {found[0]}, written by kcdo "
-            f"{str(metadata.get('kcdo'))[:40]}; this is kcdo {__version__}, which reads up to "
-            f"{VERSION[0]}.x: upgrade kcdo."
-        )
-    return int(found[1]), int(found[2])
 
 
 def register_model(
@@ -160,7 +107,7 @@ def register_model(
     Parameters
     ----------
     name, cls
-        As for :func:`kcdo.persistence.register`.
+        As for :func:`kcdo.persistence.forms.register`.
     fitted : mapping of names to types
         Attributes of a fit that are written where they are there; others are not.
     former : mapping of names to names, optional
