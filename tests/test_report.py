@@ -362,6 +362,32 @@ def test_rows_of_the_fit_are_held_out_in_turn(tmp_path, d):
     np.testing.assert_allclose(dists[0].mean(), expected)
 
 
+def test_a_chain_of_three_outputs_has_every_pair_and_joint_scores(
+    tmp_path, give_effort, monkeypatch
+):
+    give_effort(orders=1)
+    seconds = dict.fromkeys(("importances", "accuracy", "effects", "curves"), 0.5)
+    monkeypatch.setattr("kcdo.reports.budget._SECONDS", seconds)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (60, 1))
+    first = X + 0.3 * rng.standard_normal((60, 1))
+    Y = np.hstack([first, first**2 + 0.1 * rng.standard_normal((60, 2))])
+    model = kcdo.ConditionalDensityOperator(joint="chain").fit(X, Y)
+    path = model.report(tmp_path / "r.html", X[:12], Y[:12], held_out=True)
+    made = Page(path)
+    assert made.unbalanced == []
+    assert [pair["outputs"] for pair in made.explorer["pairs"]] == [[0, 1], [0, 2], [1, 2]]
+    for pair in made.explorer["pairs"]:
+        images = np.frombuffer(base64.b64decode(pair["images"]), np.uint8)
+        images = images.reshape(-1, pair["side"] ** 2)
+        assert np.all(images.max(axis=1) == 255)
+        assert np.all(np.mean(images > 0, axis=1) < 0.9)  # none is everywhere
+    assert "Pairs of outputs" in made.text
+    assert "of the rank histogram" in made.text
+    for name in ("Energy score", "Variogram score", "Dawid"):
+        assert name.lower() in made.text.lower()
+
+
 def test_without_outputs_there_is_no_accuracy(tmp_path):
     model, X, _ = small_model()
     made = Page(model.report(tmp_path / "r.html", X, title="A & B"))
