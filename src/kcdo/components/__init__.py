@@ -43,6 +43,7 @@ from kcdo.components.node_values import MatrixValues, RowValues, SolvedValues
 from kcdo.components.settings import Effort, Settings, StreamEffort
 from kcdo.components.smoothed import SmoothedParameters, SmoothedRows, Smoother
 from kcdo.components.tails import MarginalTail, MarginalTailParameters, student_tail
+from kcdo.components.twins import Twins, drawn_to, row_keys
 from kcdo.components.univariate import (
     AtomParameters,
     Univariate,
@@ -101,6 +102,7 @@ __all__ = [
     "Spread",
     "StreamEffort",
     "Training",
+    "Twins",
     "Univariate",
     "UnivariateParameters",
     "about_location",
@@ -108,10 +110,12 @@ __all__ = [
     "condition",
     "continuous_rows",
     "distinct_sample",
+    "drawn_to",
     "fit_map",
     "interval_masses",
     "link_rows",
     "log_squares",
+    "row_keys",
     "some_outputs",
     "student_tail",
     "unconditional",

@@ -98,6 +98,16 @@ class AtomShares:
             return found
         return found + self.of_intervals * interval_masses(self.atoms, continuous)
 
+    def held_out(self, rows: NDArray[np.integer], continuous: Batch) -> Array:
+        """Return these probabilities at some of the rows, each left out, (n, A).
+
+        ``continuous`` are distributions of the outputs there, held out too.
+        """
+        found = self._of_likeness(self.rows.table.likeness_left_out(rows, self.rows.n_jobs))
+        if not self.of_intervals:
+            return found
+        return found + self.of_intervals * interval_masses(self.atoms, continuous)
+
     def _of_likeness(self, likeness: Likeness) -> Array:
         table, n_atoms = self.rows.table, len(self.atoms.places)
         total = np.zeros((len(likeness), n_atoms + 1))

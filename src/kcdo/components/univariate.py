@@ -13,6 +13,7 @@ from kcdo.components.likeness import Bandwidths
 from kcdo.components.mixture import Mixture, ModelParameters
 from kcdo.components.settings import Settings
 from kcdo.components.smoothed import SmoothedParameters
+from kcdo.components.twins import Twins, row_keys
 from kcdo.consistency import need, shape
 from kcdo.distributions import (
     Batch,
@@ -41,9 +42,11 @@ class Univariate:
     features: FeatureMap  # φ
     atoms: AtomShares | None = None
     recalibration: Array | None = None  # shares of least, middle and greatest of three draws
+    twins: Twins | None = None
 
     def __post_init__(self) -> None:
         need(self.mixture.dim == 1, "a transform of several outputs")
+        need(self.twins is None or self.atoms is not None, "twins without atoms")
         _check_recalibration(self.recalibration)
 
     @property
@@ -93,7 +96,11 @@ class Univariate:
         if self.atoms is None:
             return continuous
         assert isinstance(seen, np.ndarray)
-        return beside_atoms(continuous, self.atoms, self.atoms.predict(seen, continuous))
+        assert isinstance(queries, np.ndarray)
+        probabilities = self.atoms.predict(seen, continuous)
+        if self.twins is not None:
+            probabilities = self.twins.drawn(probabilities, queries)
+        return beside_atoms(continuous, self.atoms, probabilities)
 
     def _seen_through(self, mixed: Batch) -> Batch:
         """Return distributions of the mixture, recalibrated, as those of the output."""
@@ -180,6 +187,7 @@ class UnivariateParameters:
     atoms: AtomParameters | None = None
     gap: float = 0.0  # between outputs that are rounded
     recalibration: Array | None = None
+    twins: float | None = None  # rows that count as much as one with the same inputs
 
     def __post_init__(self) -> None:
         need(0 <= self.gap < np.inf, "a gap that is negative")
@@ -201,12 +209,14 @@ class UnivariateParameters:
         places = None if self.atoms is None else self.atoms.atoms
         Y = unrounded(rows.Y, self.gap, places, settings.seed)
         mapped = Rows(self.features(rows.X), self.transform.forward(Y), rows.weights)
-        shares = None
+        shares = twins = None
         if self.atoms is not None:
             shares = self.atoms.fit(rows.Y[:, 0], mapped, settings)
             mapped = mapped.take(continuous_rows(shares.atoms, shares.labels))
+            if self.twins is not None:
+                twins = Twins(row_keys(rows.X), shares.labels, rows.weights, self.twins)
         fitted = self.mixture.fit(mapped, settings)
-        return Univariate(fitted, self.transform, self.features, shares, self.recalibration)
+        return Univariate(fitted, self.transform, self.features, shares, self.recalibration, twins)
 
 
 def _check_recalibration(shares: Array | None) -> None:

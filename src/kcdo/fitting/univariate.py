@@ -11,13 +11,17 @@ from kcdo.components import (
     AtomParameters,
     Atoms,
     AtomShares,
+    Mixture,
     Settings,
     SmoothedRows,
+    Twins,
     Univariate,
     UnivariateParameters,
     class_shares,
     continuous_rows,
+    drawn_to,
     interval_masses,
+    row_keys,
     student_tail,
     unrounded,
 )
@@ -52,6 +56,9 @@ _SURE_GAIN = 6.0  # and nats of all rows: the map has seen the outputs that judg
 _LEAST_SHARE = 2e-3
 _EXACT = 0.3  # median error, in gaps of rounding; that of the rounding itself is 0.25
 _MOST_VALUES = 200
+_FEWEST_TWINS = 20
+_TWIN_PRIORS = tuple(np.geomspace(0.02, 20.0, 31).tolist())
+_TWIN_CERTAINTY = 2.0  # standard errors
 
 
 def fit_univariate(
@@ -83,6 +90,7 @@ def fit_univariate(
         recalibration = judged.recalibration(settings.effort.shares_steps)
     shares: AtomShares | None = None
     parameters: AtomParameters | None = None
+    twins: Twins | None = None
     if atoms is not None:
         with spec.progress.stage("atoms"):
             located = located_rows(mapped, metrics[0], settings)
@@ -95,8 +103,11 @@ def fit_univariate(
             parameters = AtomParameters(
                 atoms, of_rows, shares.bandwidths, shares.shares, shares.of_intervals
             )
-    model = Univariate(mixture, transform, features, shares, recalibration)
-    every = UnivariateParameters(chosen, transform, features, parameters, gap, recalibration)
+            if atoms.every_value:
+                twins = choose_twins(shares, problem.rows, mixture, transform, settings)
+    model = Univariate(mixture, transform, features, shares, recalibration, twins)
+    prior = None if twins is None else twins.prior
+    every = UnivariateParameters(chosen, transform, features, parameters, gap, recalibration, prior)
     loss = None if atoms is not None or judged is None else _loss_in_units(judged, model)
     return model, every, loss
 
@@ -244,6 +255,34 @@ def choose_atom_shares(
     chosen = tuple(b for b, share in zip(bandwidths, shares, strict=True) if share > 0)
     kept = (1.0 - of_intervals) * shares[shares > 0]
     return AtomShares(atoms, rows, labels, chosen, kept, of_intervals)
+
+
+def choose_twins(
+    shares: AtomShares, rows: Rows, mixture: Mixture, transform: Tabulated, settings: Settings
+) -> Twins | None:
+    """Choose how much rows of the same inputs say of one another; None if others say it as well.
+
+    ``rows`` have the inputs of the user: after features, equal ones may differ in a last digit.
+    """
+    n_atoms = len(shares.atoms.places)
+    twins = Twins(row_keys(rows.X), shares.labels, rows.weights, 1.0)
+    of_others = twins.counts_of_others(n_atoms)
+    judged = np.flatnonzero(of_others.sum(axis=1) > 0)
+    if len(judged) < _FEWEST_TWINS:
+        return None
+    judged = judged[sampled(len(judged), settings.effort.weighed_rows, settings.seed + 1)]
+    continuous = TransformedBatch(mixture.held_out(judged), transform)
+    probabilities = shares.held_out(judged, continuous)
+    own, weights = (np.arange(len(judged)), shares.labels[judged]), rows.weights[judged]
+
+    def logs(prior: float) -> Array:
+        return np.log(np.maximum(drawn_to(probabilities, of_others[judged], prior)[own], 1e-12))
+
+    prior = max(_TWIN_PRIORS, key=lambda each: float(weights @ logs(each)))
+    gain = logs(prior) - np.log(np.maximum(probabilities[own], 1e-12))
+    mean = float(np.average(gain, weights=weights))
+    error = float(np.std(gain) / np.sqrt(len(gain)))
+    return replace(twins, prior=prior) if mean > _TWIN_CERTAINTY * error else None
 
 
 def _share_of_intervals(

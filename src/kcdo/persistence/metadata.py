@@ -11,7 +11,7 @@ from kcdo.errors import KcdoError, ModelFileError
 from kcdo.persistence.archive import ArchiveReader
 
 FORMAT = "kcdo-model"
-VERSION = (1, 5)  # files of a higher first number are refused, those of a lower second are read
+VERSION = (1, 6)  # files of a higher first number are refused, those of a lower second are read
 
 
 def model_info(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -148,6 +148,7 @@ for _name in [
     "SmoothedRows",
     "Atoms",
     "AtomShares",
+    "Twins",
     "Univariate",
     "Gate",
 ]:
