@@ -91,6 +91,23 @@ def test_stated_errors_are_those_over_seeds(maker):
         assert np.all(stated < 2.0 * error + 1e-12)
 
 
+def test_errors_of_quantiles_regions_and_entropy_are_as_stated():
+    """By n = 64 draws, over 40 seeds."""
+    n, exact, quantiles, covered, entropies, stated = 64, truth(X[0]), [], [], [], []
+    sd = np.sqrt(COV[1, 1])
+    points = exact.rvs(2000, random_state=0)
+    for seed in range(40):
+        dist = distribution(gaussian_chain(X[:1])).with_draws(n, seed)
+        quantiles.append(dist.quantile(0.9)[0, 1] - norm.ppf(0.9) * sd)
+        covered.append(np.mean(dist.hpd(0.8)[0].contains(points)) - 0.8)
+        entropies.append(dist.entropy()[0] - exact.entropy())
+        stated.append(dist.standard_error(lambda y: -exact.logpdf(y))[0])
+    at_most = np.sqrt(0.9 * 0.1 / n) * sd / norm.pdf(norm.ppf(0.9))
+    assert np.sqrt(np.mean(np.square(quantiles))) < at_most
+    assert np.sqrt(np.mean(np.square(covered))) < np.sqrt(0.8 * 0.2 / n)
+    assert np.sqrt(np.mean(np.square(entropies))) < 1.5 * np.sqrt(np.mean(np.square(stated)))
+
+
 @pytest.mark.parametrize("kept", [0, [0, 1]])
 def test_stated_errors_of_some_given_others(kept):
     """By weighted draws, also of one output on a line; exact where nothing is drawn."""

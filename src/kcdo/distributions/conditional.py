@@ -91,7 +91,8 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         """Place of the highest density, (Q,) or (Q, d).
 
         The density there is within 1e-8 of the highest for one output, within 1 % for several on
-        grids or nodes.
+        grids or nodes. For a chain of outputs the search begins at its draws (:meth:`with_draws`):
+        a peak that none of them is near is missed.
         """
         return self.summary(["mode"])["mode"]
 
@@ -158,7 +159,11 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         return self._map(lambda batch: batch.moments()[1])
 
     def quantile(self, q: ArrayLike) -> Array:
-        """Quantiles of each marginal: (Q, len(q)), scalar q -> (Q,); trailing d axis for d > 1."""
+        """Quantiles of each marginal: (Q, len(q)), scalar q -> (Q,); trailing d axis for d > 1.
+
+        Those of a chain of outputs are by n draws (:meth:`with_draws`), but for the output that is
+        first in the order: the standard error is at most ``sqrt(q (1 - q) / n)`` over the density.
+        """
         self._need_positive("quantile")
         levels = np.atleast_1d(np.asarray(q, dtype=float))
         if levels.ndim != 1 or not np.all((levels >= 0) & (levels <= 1)):
@@ -175,8 +180,10 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
     def hpd(self, level: float) -> list[HighestDensityRegion]:
         """Region of highest density of each query.
 
-        Exact for one output. For several its coverage is within 0.01 of ``level`` and its volume
-        within 5 %.
+        Exact for one output. For several on a grid its coverage is within 0.01 of ``level`` and its
+        volume within 5 %; for a chain the level of the density is by n draws (:meth:`with_draws`),
+        with a standard error of the coverage of at most ``sqrt(level (1 - level) / n)``.
+        :meth:`~kcdo.HighestDensityRegion.contains` is exact at that level.
         """
         self._need_positive("hpd")
         level = _coverage(level)
@@ -190,7 +197,8 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
     def entropy(self) -> Array:
         """Differential entropy -E log p(Y | x), (Q,).
 
-        To 1e-5 for one output, 0.02 for several.
+        To 1e-5 for one output, 0.02 for several on a grid; for a chain by n draws
+        (:meth:`with_draws`), with the standard error of ``standard_error`` of -log p.
         """
         self._need_positive("entropy")
         return self._map(lambda batch: batch.entropy())
@@ -232,7 +240,9 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         Other functions of one output are integrated to 1e-9 of E |g| if they are smooth but for
         jumps and kinks; what they do on less than 1/1000 of the probability of a component of
         the mixture may be missed there. For several outputs, polynomials of degree 3 and events
-        that are boxes are exact (for tails, to 1e-3), and other events have an error of about 0.01.
+        that are boxes are exact (for tails, to 1e-3), and other events have an error of about 0.01;
+        for a chain of outputs all are by draws (:meth:`with_draws`), and ``standard_error(g)``
+        states their error.
 
         Examples
         --------
