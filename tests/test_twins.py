@@ -1,42 +1,62 @@
 """Rows of the very same inputs, where outputs take few values."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import kcdo
-from kcdo.components import Twins, drawn_to, row_keys
+from kcdo.components import Settings, Twins
+from kcdo.distributions import StudentTail
 from kcdo.errors import InvalidInputError
+from kcdo.fitting.univariate import choose_twins
+from kcdo.rows import Rows, row_keys
 
 pytestmark = pytest.mark.filterwarnings("ignore::kcdo.DiscreteOutputWarning")
 
 
-def brute_counts(X, labels, weights, queries, n_atoms):
-    found = np.zeros((len(queries), n_atoms))
-    for q, x in enumerate(queries):
-        for row, label, weight in zip(X, labels, weights, strict=True):
-            found[q, label] += weight * np.array_equal(row, x)
-    return found
+def copies(rng, n=40):
+    X = rng.integers(0, 3, (n, 2)).astype(float)
+    y, weights = rng.integers(0, 4, n).astype(float), rng.uniform(0.5, 2.0, n)
+    return X, y, weights, Twins(row_keys(X), y, weights, 0.5, 0.3)
 
 
-def test_counts_are_those_of_the_same_inputs(rng):
-    X = rng.integers(0, 3, (40, 2)).astype(float)
-    labels, weights = rng.integers(0, 4, 40), rng.uniform(0.5, 2.0, 40)
-    twins = Twins(row_keys(X), labels, weights, 0.5)
+def test_rows_of_the_same_inputs_are_found(rng):
+    X, _, _, twins = copies(rng)
     queries = np.vstack([X[:5], [[7.0, 7.0]], -0.0 * X[:1]])
-    expected = brute_counts(X, labels, weights, queries, 4)
-    np.testing.assert_allclose(twins.counts(row_keys(queries), 4), expected)
-    own = np.eye(4)[labels] * weights[:, None]
-    others = brute_counts(X, labels, weights, X, 4) - own
-    np.testing.assert_allclose(twins.counts_of_others(4), others, atol=1e-12)
+    query, rows = twins.found(row_keys(queries))
+    expected = [(q, i) for q, x in enumerate(queries) for i in range(40) if np.all(X[i] == x)]
+    assert list(zip(query, rows, strict=True)) == expected
+    first, second = twins.pairs()
+    same = np.all(X[:, None] == X, axis=2) & ~np.eye(40, dtype=bool)
+    np.testing.assert_array_equal(np.stack([first, second], axis=1), np.argwhere(same))
 
 
-def test_probabilities_are_drawn_to_those_of_twins():
-    P = np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]])
-    counts = np.array([[0.0, 2.0, 0.0], [0.0, 0.0, 0.0]])
-    found = drawn_to(P, counts, 0.5)
-    np.testing.assert_allclose(found[0], [0.1, 0.86, 0.04])
-    np.testing.assert_array_equal(found[1], P[1])
+def test_probabilities_are_drawn_to_those_of_twins(rng):
+    X, y, weights, twins = copies(rng)
+    P, places = rng.dirichlet(np.ones(4), 3), np.arange(4.0)
+    queries = np.vstack([X[:2], [[7.0, 7.0]]])
+    found = twins.drawn(P, places, queries)
+    for q in range(2):
+        same = np.all(queries[q] == X, axis=1)
+        counts = [weights[same & (y == place)].sum() for place in places]
+        np.testing.assert_allclose(found[q], (0.5 * P[q] + counts) / (0.5 + np.sum(counts)))
+    np.testing.assert_array_equal(found[2], P[2])
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
+def test_densities_have_bumps_at_the_outputs_of_twins(rng):
+    X, y, weights, twins = copies(rng)
+    plain = StudentTail(np.zeros((3, 1)), np.ones((3, 1)), np.inf)
+    queries = np.vstack([X[:2], [[7.0, 7.0]]])
+    mixed, points = twins.beside(plain, queries), np.linspace(-2.0, 5.0, 9)
+    for q in range(2):
+        same = np.all(queries[q] == X, axis=1)
+        bumps = norm.pdf(points[:, None], y[same], 0.3) @ weights[same]
+        expected = (0.5 * norm.pdf(points) + bumps) / (0.5 + weights[same].sum())
+        np.testing.assert_allclose(mixed.pdf(points[:, None])[q], expected, rtol=1e-9)
+    np.testing.assert_allclose(mixed.pdf(points[:, None])[2], norm.pdf(points), rtol=1e-9)
 
 
 def test_keys_differ_where_inputs_do(rng):
@@ -46,12 +66,12 @@ def test_keys_differ_where_inputs_do(rng):
 
 
 @pytest.mark.parametrize(
-    "broken", [{"prior": 0.0}, {"labels": np.array([0, -1])}, {"weights": np.ones(3)}]
+    "broken", [{"prior": 0.0}, {"width": -1.0}, {"weights": np.ones(3)}, {"keys": np.zeros(0, int)}]
 )
 def test_twins_check_their_parts(broken):
-    parts = {"keys": np.zeros(2, int), "labels": np.zeros(2, int), "weights": np.ones(2)}
+    parts = {"keys": np.zeros(2, int), "outputs": np.zeros(2), "weights": np.ones(2)}
     with pytest.raises(InvalidInputError):
-        Twins(**{**parts, "prior": 1.0, **broken})
+        Twins(**{**parts, "prior": 1.0, "width": 1.0, **broken})
 
 
 def repeated(agree, n=160, seed=0):
@@ -81,6 +101,76 @@ def test_a_query_that_was_seen_is_answered_by_what_was_seen(short_searches, tmp_
         np.testing.assert_allclose(
             same.conditional(X[100:110]).atoms()[1], probabilities[:10], atol=1e-9
         )
+
+
+def copied(n=200, k=40, seed=0):
+    """Rows of which some are copies, in inputs and in outputs."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    y = X[:, 0] + 0.5 * rng.standard_normal(n)
+    X[:k], y[:k] = X[k : 2 * k], y[k : 2 * k]
+    return X, y
+
+
+def test_copies_foretell_their_copies_and_nothing_else(short_searches, tmp_path):
+    X, y = copied()
+    model = kcdo.ConditionalDensityOperator().fit(X[10:], y[10:])
+    twins = model._operator.twins
+    assert 0 < twins.width < 0.02
+    dist = model.conditional(X[:10])
+    assert np.all(np.abs(dist.quantile(0.5) - y[:10]) < 0.03)
+    plain = kcdo.ConditionalDensityOperator().fit(X[40:], y[40:])  # without the copies
+    others = model.conditional(X[:10] + 1e-9)
+    alone = plain.conditional(X[:10] + 1e-9)
+    np.testing.assert_allclose(others.std(), alone.std(), rtol=0.1)
+    point = model.conditional(kcdo.GaussianInput(X[:1], np.zeros((1, 2, 2))))
+    np.testing.assert_allclose(point.cdf(y[:1] + 0.01), dist[:1].cdf(y[:1] + 0.01), atol=1e-6)
+    model.save(tmp_path / "m.kcdo")
+    for same in (kcdo.load(tmp_path / "m.kcdo"), model.refit(X[10:], y[10:])):
+        np.testing.assert_allclose(same.conditional(X[:10]).mean(), dist.mean(), rtol=1e-9)
+
+
+def test_one_copy_is_no_spike(short_searches):
+    """What few copies say counts for few rows."""
+    model = kcdo.ConditionalDensityOperator().fit(*copied(60, 1))
+    assert model._operator.twins.prior >= 0.5
+
+
+def test_rows_that_agree_by_chance_are_no_copies(short_searches):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 60, (150, 1)).astype(float)
+    y = np.round(0.1 * X[:, 0] + rng.standard_normal(150), 1)
+    fewer, _ = Rows(X, y[:, None], np.ones(150)).without_copies()
+    assert len(fewer) < 150
+    model = kcdo.ConditionalDensityOperator().fit(X, y)
+    assert getattr(model._operator, "twins", None) is None
+
+
+@dataclass
+class NormalModel:
+    """Held-out predictions that know the spread of the outputs and nothing else."""
+
+    atoms = None
+
+    @property
+    def mixture(self):
+        return self
+
+    def held_out(self, rows):
+        return StudentTail(np.zeros((len(rows), 1)), np.ones((len(rows), 1)), np.inf)
+
+    def seen_through(self, batch):
+        return batch
+
+
+def test_bumps_are_as_wide_as_twins_differ():
+    rng = np.random.default_rng(0)
+    X, middle = np.repeat(np.arange(100.0), 2)[:, None], np.repeat(rng.standard_normal(100), 2)
+    y = middle + 0.1 * rng.standard_normal(200)
+    rows = Rows(X, y[:, None], np.ones(200))
+    twins = choose_twins(NormalModel(), rows, None, Settings())
+    assert 0.1 < twins.width < 0.2  # two of them differ by √2 of that
+    assert twins.prior < 0.3
 
 
 def test_twins_that_do_not_agree_say_nothing(short_searches):

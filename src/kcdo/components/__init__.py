@@ -43,7 +43,7 @@ from kcdo.components.node_values import MatrixValues, RowValues, SolvedValues
 from kcdo.components.settings import Effort, Settings, StreamEffort
 from kcdo.components.smoothed import SmoothedParameters, SmoothedRows, Smoother
 from kcdo.components.tails import MarginalTail, MarginalTailParameters, student_tail
-from kcdo.components.twins import Twins, drawn_to, row_keys
+from kcdo.components.twins import Twins, drawn_to, summed
 from kcdo.components.univariate import (
     AtomParameters,
     Univariate,
@@ -115,9 +115,9 @@ __all__ = [
     "interval_masses",
     "link_rows",
     "log_squares",
-    "row_keys",
     "some_outputs",
     "student_tail",
+    "summed",
     "unconditional",
     "unrounded",
     "without_outliers",

@@ -1,6 +1,6 @@
 """Rows whose inputs are the very same: what one of them is, the other often is."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -8,61 +8,78 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.consistency import need, shape
-
-_MIXES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))  # of splitmix64
-_SHIFTS = (np.uint64(31), np.uint64(29))
+from kcdo.distributions import Batch, GroupedBatch, MixtureBatch, StudentTail
+from kcdo.rows import row_keys
 
 
 @dataclass(frozen=True, eq=False)
 class Twins:
-    """x ↦ (P(x) + m/κ · shares of the atoms among m rows of the same inputs) / (1 + m/κ).
+    """x ↦ (κ p(y | x) + Σ_j bump at y_j) / (κ + m), y_j the outputs of the m rows of inputs x.
 
     Parameters
     ----------
     keys : (n,)
-        :func:`row_keys` of the inputs of all rows.
-    labels : (n,)
-        Which atom the output of each row is.
+        :func:`kcdo.rows.row_keys` of the inputs of all rows.
+    outputs : (n,)
+        Outputs of the rows.
     weights : (n,)
-        Weights of the rows.
+        Weights of the rows: what m is a sum of.
     prior : float
-        κ, rows that the probabilities P of other rows count as.
+        κ, rows that p counts as.
+    width : float
+        Standard deviation of a bump, a normal density; 0 where outputs are atoms.
     """
 
     keys: NDArray[np.integer]
-    labels: NDArray[np.integer]
+    outputs: Array
     weights: Array
     prior: float
+    width: float
 
     def __post_init__(self) -> None:
-        for values in (self.labels, self.weights):
+        need(len(self.keys) > 0, "twins without rows")
+        for values in (self.outputs, self.weights):
             shape(values, len(self.keys))
-        need(0 < self.prior < np.inf, "the prior of twins")
-        need(len(self.labels) > 0 and self.labels.min() >= 0, "labels of twins")
+        need(0 < self.prior < np.inf and 0 <= self.width < np.inf, "prior or width of twins")
 
-    def drawn(self, probabilities: Array, X: NDArray) -> Array:
-        """Return probabilities (Q, A), drawn to those of the rows with the inputs X (Q, p)."""
-        counts = self.counts(row_keys(X), probabilities.shape[1])
-        return drawn_to(probabilities, counts, self.prior)
+    def beside(self, batch: Batch, X: NDArray) -> Batch:
+        """Return distributions of one output at inputs X (Q, p), with those of twins mixed in."""
+        query, rows = self.found(row_keys(X))
+        n = np.bincount(query, minlength=len(X))
+        total = summed(query, self.weights[rows], len(X))
+        starts = np.concatenate([[0], np.cumsum(np.maximum(n, 1))])  # without twins, a stand-in
+        place = starts[query] + np.arange(len(query)) - (np.cumsum(n) - n)[query]
+        centres, shares = np.full(starts[-1], self.outputs[0]), np.ones(starts[-1])
+        centres[place], shares[place] = self.outputs[rows], self.weights[rows] / total[query]
+        bumps = StudentTail(centres[:, None], np.full((len(centres), 1), self.width), np.inf)
+        share = total / (self.prior + total)
+        parts = [batch, GroupedBatch(bumps, starts, shares)]
+        return MixtureBatch(parts, np.stack([1.0 - share, share], axis=1))
 
-    def counts(self, keys: NDArray[np.integer], n_atoms: int) -> Array:
-        """Return the weight of each atom among the rows of given keys (Q,), (Q, A)."""
+    def drawn(self, probabilities: Array, places: Array, X: NDArray) -> Array:
+        """Return probabilities (Q, A) of atoms at places (A,), drawn to those of twins of X."""
+        query, rows = self.found(row_keys(X))
+        cells = query * len(places) + np.searchsorted(places, self.outputs[rows])
+        counts = summed(cells, self.weights[rows], probabilities.size)
+        return drawn_to(probabilities, counts.reshape(probabilities.shape), self.prior)
+
+    def found(self, keys: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        """Return pairs of a query and a row of the same key, query after query, for keys (Q,)."""
         ordered, order = self._ordered
         first, last = (np.searchsorted(ordered, keys, side) for side in ("left", "right"))
         n = last - first
         query = np.repeat(np.arange(len(keys)), n)
         within = np.arange(len(query)) - np.repeat(np.cumsum(n) - n, n)
-        rows = order[np.repeat(first, n) + within]
-        places = query * n_atoms + self.labels[rows]
-        size = len(keys) * n_atoms
-        found = np.zeros(size) + np.bincount(places, self.weights[rows], size)
-        return found.reshape(len(keys), n_atoms)
+        return query, order[np.repeat(first, n) + within]
 
-    def counts_of_others(self, n_atoms: int) -> Array:
-        """Return the weight of each atom among the twins of every row, itself not counted."""
-        counts = self.counts(self.keys, n_atoms)
-        counts[np.arange(len(counts)), self.labels] -= self.weights
-        return np.where(counts > 1e-9 * self.weights[:, None], counts, 0.0)
+    def pairs(self) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        """Return pairs of rows that are twins, each once in both orders."""
+        first, second = self.found(self.keys)
+        return first[first != second], second[first != second]
+
+    def chosen(self, prior: float, width: float) -> "Twins":
+        """Return the same rows with another prior and width."""
+        return replace(self, prior=prior, width=width)
 
     @cached_property
     def _ordered(self) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
@@ -73,25 +90,18 @@ class Twins:
         return {name: value for name, value in vars(self).items() if name != "_ordered"}
 
 
-def drawn_to(probabilities: Array, counts: Array, prior: float) -> Array:
-    """Return probabilities (Q, A), as those of ``prior`` rows, with rows of given counts (Q, A)."""
-    return (prior * probabilities + counts) / (prior + counts.sum(axis=1, keepdims=True))
+def drawn_to(own: Array, sums: Array, prior: float, totals: Array | None = None) -> Array:
+    """Return (κ own + sums) / (κ + totals): what ``prior`` rows say, with sums over others.
 
-
-def row_keys(X: NDArray) -> NDArray[np.int64]:
-    """Return a number of 64 bits for each row of inputs (N, p), the same for the same inputs.
-
-    Other inputs have the same number once in 10¹⁹ pairs.
-
-    >>> keys = row_keys(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, -0.0]]))
-    >>> bool(keys[0] == keys[2] != keys[1])
-    True
+    ``totals`` are the weights of the others, by default the sums over the last axis.
     """
-    bits = (np.ascontiguousarray(X, dtype=float) + 0.0).view(np.uint64)  # -0 is 0
-    keys = np.zeros(len(bits), dtype=np.uint64)
-    for column in bits.T:
-        keys = (keys ^ column) * _MIXES[0]
-        keys ^= keys >> _SHIFTS[0]
-        keys *= _MIXES[1]
-        keys ^= keys >> _SHIFTS[1]
-    return keys.view(np.int64)
+    if totals is None:
+        totals = sums.sum(axis=-1, keepdims=True)
+    return (prior * own + sums) / (prior + totals)
+
+
+def summed(places: NDArray[np.integer], values: Array, size: int) -> Array:
+    """Return the sums of the values at each of so many places."""
+    found: Array = np.zeros(size)
+    found += np.bincount(places, values, size)
+    return found

@@ -13,7 +13,7 @@ from kcdo.components.likeness import Bandwidths
 from kcdo.components.mixture import Mixture, ModelParameters
 from kcdo.components.settings import Settings
 from kcdo.components.smoothed import SmoothedParameters
-from kcdo.components.twins import Twins, row_keys
+from kcdo.components.twins import Twins
 from kcdo.consistency import need, shape
 from kcdo.distributions import (
     Batch,
@@ -26,7 +26,7 @@ from kcdo.distributions import (
 )
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import FeatureMap
-from kcdo.rows import Rows
+from kcdo.rows import Rows, row_keys
 from kcdo.systems import Queries
 from kcdo.transforms import Tabulated
 
@@ -46,7 +46,8 @@ class Univariate:
 
     def __post_init__(self) -> None:
         need(self.mixture.dim == 1, "a transform of several outputs")
-        need(self.twins is None or self.atoms is not None, "twins without atoms")
+        narrow = self.twins is not None and self.twins.width == 0
+        need(self.atoms is not None or not narrow, "twins without atoms or width")
         _check_recalibration(self.recalibration)
 
     @property
@@ -78,7 +79,7 @@ class Univariate:
         """Return the distributions of the queries."""
         if isinstance(queries, SampleInput) and self._mixes:
             mapped = queries.replace(self.features(queries.points))
-            return self._seen_through(self.mixture.batch(mapped))
+            return self.seen_through(self.mixture.batch(mapped))
         kept = self._mixes and not self.features.features
         if isinstance(queries, GaussianInput | SampleInput) and not kept:
             points, starts, weights = points_of(queries)
@@ -87,22 +88,25 @@ class Univariate:
 
     @property
     def _mixes(self) -> bool:
-        """Whether the mixture answers for uncertain inputs: atoms and bent levels are of points."""
-        return self.atoms is None and self.recalibration is None
+        """Whether the mixture answers for uncertain inputs; all that is beside it is of points."""
+        return self.atoms is None and self.recalibration is None and self.twins is None
 
     def _at_points(self, queries: Queries) -> Batch:
         seen = self.features(queries) if isinstance(queries, np.ndarray) else queries
-        continuous = self._seen_through(self.mixture.batch(seen))
-        if self.atoms is None:
+        continuous = self.seen_through(self.mixture.batch(seen))
+        if self.atoms is None and self.twins is None:
             return continuous
         assert isinstance(seen, np.ndarray)
         assert isinstance(queries, np.ndarray)
+        if self.atoms is None:
+            assert self.twins is not None
+            return self.twins.beside(continuous, queries)
         probabilities = self.atoms.predict(seen, continuous)
         if self.twins is not None:
-            probabilities = self.twins.drawn(probabilities, queries)
+            probabilities = self.twins.drawn(probabilities, self.atoms.atoms.places, queries)
         return beside_atoms(continuous, self.atoms, probabilities)
 
-    def _seen_through(self, mixed: Batch) -> Batch:
+    def seen_through(self, mixed: Batch) -> Batch:
         """Return distributions of the mixture, recalibrated, as those of the output."""
         if self.recalibration is not None:
             mixed = RecalibratedBatch(mixed, self.recalibration)
@@ -187,7 +191,7 @@ class UnivariateParameters:
     atoms: AtomParameters | None = None
     gap: float = 0.0  # between outputs that are rounded
     recalibration: Array | None = None
-    twins: float | None = None  # rows that count as much as one with the same inputs
+    twins: tuple[float, float] | None = None  # prior and width
 
     def __post_init__(self) -> None:
         need(0 <= self.gap < np.inf, "a gap that is negative")
@@ -205,16 +209,17 @@ class UnivariateParameters:
 
     def fit(self, rows: Rows, settings: Settings) -> Univariate:
         """Return the model of these rows; nothing is chosen."""
-        rows = rows.of_effective_weight()
+        rows, shares, twins = rows.of_effective_weight(), None, None
+        if self.twins is not None:
+            twins = Twins(row_keys(rows.X), rows.Y[:, 0], rows.weights, *self.twins)
+            if twins.width > 0:
+                rows = rows.without_copies()[0]
         places = None if self.atoms is None else self.atoms.atoms
         Y = unrounded(rows.Y, self.gap, places, settings.seed)
         mapped = Rows(self.features(rows.X), self.transform.forward(Y), rows.weights)
-        shares = twins = None
         if self.atoms is not None:
             shares = self.atoms.fit(rows.Y[:, 0], mapped, settings)
             mapped = mapped.take(continuous_rows(shares.atoms, shares.labels))
-            if self.twins is not None:
-                twins = Twins(row_keys(rows.X), shares.labels, rows.weights, self.twins)
         fitted = self.mixture.fit(mapped, settings)
         return Univariate(fitted, self.transform, self.features, shares, self.recalibration, twins)
 

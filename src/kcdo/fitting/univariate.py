@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from kcdo.arrays import Array
 from kcdo.components import (
     AtomParameters,
     Atoms,
     AtomShares,
-    Mixture,
     Settings,
     SmoothedRows,
     Twins,
@@ -21,8 +21,8 @@ from kcdo.components import (
     continuous_rows,
     drawn_to,
     interval_masses,
-    row_keys,
     student_tail,
+    summed,
     unrounded,
 )
 from kcdo.distributions import Batch, MixtureBatch, TransformedBatch, level_density
@@ -36,6 +36,7 @@ from kcdo.fitting.metric_choice import (
 )
 from kcdo.fitting.problem import Problem
 from kcdo.fitting.recalibration import HeldOut
+from kcdo.fitting.search import BestSoFar
 from kcdo.fitting.smoothed import (
     choose_smoothers,
     every_bandwidth,
@@ -47,7 +48,7 @@ from kcdo.fitting.spec import ModelSpec
 from kcdo.fitting.weighing import InnerFit
 from kcdo.kernels import FeatureMap
 from kcdo.parallel import ordered_map
-from kcdo.rows import Rows, sampled
+from kcdo.rows import Rows, row_keys, sampled
 from kcdo.systems import Exact
 from kcdo.transforms import Tabulated, normal_scores, standardised
 
@@ -57,8 +58,10 @@ _LEAST_SHARE = 2e-3
 _EXACT = 0.3  # median error, in gaps of rounding; that of the rounding itself is 0.25
 _MOST_VALUES = 200
 _FEWEST_TWINS = 20
-_TWIN_PRIORS = tuple(np.geomspace(0.02, 20.0, 31).tolist())
+_LEAST_PRIOR, _MOST_PRIOR = 0.02, 20.0  # rows that count as much as a twin
+_COPIED = 0.5  # of the pairs of rows of the same inputs have the same outputs: these are copies
 _TWIN_CERTAINTY = 2.0  # standard errors
+_NARROWEST_TWIN = 1.0 / 500.0  # of the range: about the standard deviation of an atom's width
 
 
 def fit_univariate(
@@ -66,8 +69,10 @@ def fit_univariate(
     fit_mixture: Callable[[Problem], InnerFit],
 ) -> tuple[Univariate, UnivariateParameters, float | None]:
     """Fit a mixture to one output as it is best seen, with atoms beside it."""
-    spec, settings, y = problem.spec, problem.spec.settings, problem.rows.Y[:, 0]
-    atoms = Atoms.of(y)
+    spec, settings, every_row = problem.spec, problem.spec.settings, problem.rows
+    atoms = Atoms.of(every_row.Y[:, 0])
+    problem, copy_of = _without_copies(problem) if atoms is None else (problem, None)
+    y = problem.rows.Y[:, 0]
     gap = float(np.sqrt(12.0) * problem.floor[0])
     rows = problem.rows.with_outputs(unrounded(problem.rows.Y, gap, atoms, spec.seed))
     features = feature_map(rows.X, spec.kernel_x, settings.effort)
@@ -103,11 +108,14 @@ def fit_univariate(
             parameters = AtomParameters(
                 atoms, of_rows, shares.bandwidths, shares.shares, shares.of_intervals
             )
-            if atoms.every_value:
-                twins = choose_twins(shares, problem.rows, mixture, transform, settings)
-    model = Univariate(mixture, transform, features, shares, recalibration, twins)
-    prior = None if twins is None else twins.prior
-    every = UnivariateParameters(chosen, transform, features, parameters, gap, recalibration, prior)
+    model = Univariate(mixture, transform, features, shares, recalibration)
+    if atoms is None or atoms.every_value:
+        twins = choose_twins(model, every_row, copy_of, settings)
+    model = replace(model, twins=twins)
+    of_twins = None if twins is None else (twins.prior, twins.width)
+    every = UnivariateParameters(
+        chosen, transform, features, parameters, gap, recalibration, of_twins
+    )
     loss = None if atoms is not None or judged is None else _loss_in_units(judged, model)
     return model, every, loss
 
@@ -257,32 +265,82 @@ def choose_atom_shares(
     return AtomShares(atoms, rows, labels, chosen, kept, of_intervals)
 
 
+def _without_copies(problem: Problem) -> tuple[Problem, NDArray[np.integer] | None]:
+    """Return a problem with one row of each copies, and the place of every row among these.
+
+    None where there are none: where inputs are no numbers, or rows of the same inputs have the same
+    outputs by chance, as those of few values do.
+    """
+    rows = problem.rows
+    if rows.X.dtype == object:
+        return problem, None
+    pairs = _pairs_of(row_keys(rows.X))
+    fewer, place = rows.without_copies()
+    if not pairs or _pairs_of(place) < _COPIED * pairs:
+        return problem, None
+    return replace(problem, rows=fewer), place
+
+
+def _pairs_of(labels: NDArray[np.integer]) -> int:
+    """Return how many pairs have the same label."""
+    counts = np.unique(labels, return_counts=True)[1]
+    return int(np.sum(counts * (counts - 1)) // 2)
+
+
 def choose_twins(
-    shares: AtomShares, rows: Rows, mixture: Mixture, transform: Tabulated, settings: Settings
+    model: Univariate, rows: Rows, copy_of: NDArray[np.integer] | None, settings: Settings
 ) -> Twins | None:
     """Choose how much rows of the same inputs say of one another; None if others say it as well.
 
-    ``rows`` have the inputs of the user: after features, equal ones may differ in a last digit.
+    By held-out rows that have twins, of a model without them, fitted to one of each copies if their
+    places ``copy_of`` (N,) are given. ``rows`` have the inputs of the user: after features, equal
+    ones may differ in a last digit.
     """
-    n_atoms = len(shares.atoms.places)
-    twins = Twins(row_keys(rows.X), shares.labels, rows.weights, 1.0)
-    of_others = twins.counts_of_others(n_atoms)
-    judged = np.flatnonzero(of_others.sum(axis=1) > 0)
-    if len(judged) < _FEWEST_TWINS:
+    if rows.X.dtype == object:
+        return None
+    y = rows.Y[:, 0]
+    every = Twins(row_keys(rows.X), y, rows.weights, 1.0, 0.0)
+    first, second = every.pairs()
+    judged = np.unique(first)
+    if len(judged) < _FEWEST_TWINS and copy_of is None:
         return None
     judged = judged[sampled(len(judged), settings.effort.weighed_rows, settings.seed + 1)]
-    continuous = TransformedBatch(mixture.held_out(judged), transform)
-    probabilities = shares.held_out(judged, continuous)
-    own, weights = (np.arange(len(judged)), shares.labels[judged]), rows.weights[judged]
+    kept = np.isin(first, judged)
+    of_row, gaps = np.searchsorted(judged, first[kept]), y[first[kept]] - y[second[kept]]
+    left_out = judged if copy_of is None else copy_of[judged]
+    own, weights = held_out_likelihoods(model, left_out, y[judged]), rows.weights[judged]
+    others = rows.weights[second[kept]]
+    totals = summed(of_row, others, len(judged))
+    best: BestSoFar[tuple[float, float, Array]] = BestSoFar()
+    for width in _twin_widths(y, discrete=model.atoms is not None):
+        bumps = gaps == 0 if width == 0 else norm.pdf(gaps, scale=width)
+        sums = summed(of_row, others * bumps, len(judged))
+        for prior in np.geomspace(max(_LEAST_PRIOR, 1.0 / len(judged)), _MOST_PRIOR, 31).tolist():
+            gain = np.log(np.maximum(drawn_to(own, sums, prior, totals), 1e-300)) - np.log(own)
+            best.offer(-float(weights @ gain), (prior, width, gain))
+    prior, width, gain = best.best()
+    mean, error = np.average(gain, weights=weights), np.std(gain) / np.sqrt(len(gain))
+    sure = copy_of is not None or mean > _TWIN_CERTAINTY * error
+    return every.chosen(prior, width) if sure else None
 
-    def logs(prior: float) -> Array:
-        return np.log(np.maximum(drawn_to(probabilities, of_others[judged], prior)[own], 1e-12))
 
-    prior = max(_TWIN_PRIORS, key=lambda each: float(weights @ logs(each)))
-    gain = logs(prior) - np.log(np.maximum(probabilities[own], 1e-12))
-    mean = float(np.average(gain, weights=weights))
-    error = float(np.std(gain) / np.sqrt(len(gain)))
-    return replace(twins, prior=prior) if mean > _TWIN_CERTAINTY * error else None
+def held_out_likelihoods(model: Univariate, rows: NDArray[np.integer], y: Array) -> Array:
+    """Return the density, or the probability of the atom, of outputs of rows, each left out."""
+    mixed = model.mixture.held_out(rows)
+    if model.atoms is None:
+        return np.maximum(np.exp(model.seen_through(mixed).logpdf_pairs(y[:, None])), 1e-300)
+    probabilities = model.atoms.held_out(rows, model.seen_through(mixed))
+    labels = model.atoms.labels[rows]
+    return np.maximum(probabilities[np.arange(len(rows)), labels], 1e-12)
+
+
+def _twin_widths(y: Array, *, discrete: bool) -> list[float]:
+    """Return widths of bumps to try: none of atoms, else from that of an atom to the spread."""
+    if discrete:
+        return [0.0]
+    low, high = np.quantile(y, [0.001, 0.999])
+    narrowest = max(_NARROWEST_TWIN * float(high - low), 1e-300)
+    return np.geomspace(narrowest, 200.0 * narrowest, 16).tolist()
 
 
 def _share_of_intervals(
