@@ -116,7 +116,7 @@ def test_copies_foretell_their_copies_and_nothing_else(short_searches, tmp_path)
     X, y = copied()
     model = kcdo.ConditionalDensityOperator().fit(X[10:], y[10:])
     twins = model._operator.twins
-    assert 0 < twins.width < 0.02
+    assert 0 < twins.width < 0.01
     dist = model.conditional(X[:10])
     assert np.all(np.abs(dist.quantile(0.5) - y[:10]) < 0.03)
     plain = kcdo.ConditionalDensityOperator().fit(X[40:], y[40:])  # without the copies

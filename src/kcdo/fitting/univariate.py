@@ -61,7 +61,7 @@ _FEWEST_TWINS = 20
 _LEAST_PRIOR, _MOST_PRIOR = 0.02, 20.0  # rows that count as much as a twin
 _COPIED = 0.5  # of the pairs of rows of the same inputs have the same outputs: these are copies
 _TWIN_CERTAINTY = 2.0  # standard errors
-_NARROWEST_TWIN = 1.0 / 500.0  # of the range: about the standard deviation of an atom's width
+_NARROWEST_TWIN = 1.0 / 2000.0  # of the range
 
 
 def fit_univariate(
@@ -335,12 +335,12 @@ def held_out_likelihoods(model: Univariate, rows: NDArray[np.integer], y: Array)
 
 
 def _twin_widths(y: Array, *, discrete: bool) -> list[float]:
-    """Return widths of bumps to try: none of atoms, else from that of an atom to the spread."""
+    """Return widths of bumps to try: none of atoms, else from a small part of the range to the spread."""
     if discrete:
         return [0.0]
     low, high = np.quantile(y, [0.001, 0.999])
     narrowest = max(_NARROWEST_TWIN * float(high - low), 1e-300)
-    return np.geomspace(narrowest, 200.0 * narrowest, 16).tolist()
+    return np.geomspace(narrowest, 800.0 * narrowest, 16).tolist()
 
 
 def _share_of_intervals(
