@@ -28,9 +28,8 @@ def test_rows_of_the_same_inputs_are_found(rng):
     query, rows = twins.found(row_keys(queries))
     expected = [(q, i) for q, x in enumerate(queries) for i in range(40) if np.all(X[i] == x)]
     assert list(zip(query, rows, strict=True)) == expected
-    first, second = twins.pairs()
-    same = np.all(X[:, None] == X, axis=2) & ~np.eye(40, dtype=bool)
-    np.testing.assert_array_equal(np.stack([first, second], axis=1), np.argwhere(same))
+    same = np.all(X[:, None] == X, axis=2)
+    np.testing.assert_array_equal(twins.sizes(), same.sum(axis=1))
 
 
 def test_probabilities_are_drawn_to_those_of_twins(rng):
@@ -144,6 +143,12 @@ def test_rows_that_agree_by_chance_are_no_copies(short_searches):
     assert len(fewer) < 150
     model = kcdo.ConditionalDensityOperator().fit(X, y)
     assert getattr(model._operator, "twins", None) is None
+
+
+def test_where_very_many_rows_have_the_same_inputs_they_are_no_twins(monkeypatch):
+    monkeypatch.setattr("kcdo.fitting.univariate._MOST_PAIRS", 100)
+    rows = Rows(np.zeros((40, 1)), np.arange(40.0)[:, None], np.ones(40))
+    assert choose_twins(NormalModel(), rows, None, Settings()) is None
 
 
 @dataclass

@@ -72,10 +72,11 @@ class Twins:
         within = np.arange(len(query)) - np.repeat(np.cumsum(n) - n, n)
         return query, order[np.repeat(first, n) + within]
 
-    def pairs(self) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-        """Return pairs of rows that are twins, each once in both orders."""
-        first, second = self.found(self.keys)
-        return first[first != second], second[first != second]
+    def sizes(self) -> NDArray[np.integer]:
+        """Return how many rows have the inputs of each row, itself counted, (n,)."""
+        ordered, _ = self._ordered
+        first, last = (np.searchsorted(ordered, self.keys, side) for side in ("left", "right"))
+        return last - first
 
     def chosen(self, prior: float, width: float) -> "Twins":
         """Return the same rows with another prior and width."""

@@ -59,6 +59,7 @@ _EXACT = 0.3  # median error, in gaps of rounding; that of the rounding itself i
 _MOST_VALUES = 200
 _FEWEST_TWINS = 20
 _LEAST_PRIOR, _MOST_PRIOR = 0.02, 20.0  # rows that count as much as a twin
+_MOST_PAIRS = 5_000_000
 _COPIED = 0.5  # of the pairs of rows of the same inputs have the same outputs: these are copies
 _TWIN_CERTAINTY = 2.0  # standard errors
 _NARROWEST_TWIN = 1.0 / 2000.0  # of the range
@@ -276,7 +277,8 @@ def _without_copies(problem: Problem) -> tuple[Problem, NDArray[np.integer] | No
         return problem, None
     pairs = _pairs_of(row_keys(rows.X))
     fewer, place = rows.without_copies()
-    if not pairs or _pairs_of(place) < _COPIED * pairs:
+    known = 0 < pairs <= _MOST_PAIRS and np.ptp(rows.Y) > 0
+    if not known or _pairs_of(place) < _COPIED * pairs:
         return problem, None
     return replace(problem, rows=fewer), place
 
@@ -300,21 +302,24 @@ def choose_twins(
         return None
     y = rows.Y[:, 0]
     every = Twins(row_keys(rows.X), y, rows.weights, 1.0, 0.0)
-    first, second = every.pairs()
-    judged = np.unique(first)
-    if len(judged) < _FEWEST_TWINS and copy_of is None:
+    sizes = every.sizes()
+    judged = np.flatnonzero(sizes > 1)
+    if not len(judged) or (len(judged) < _FEWEST_TWINS and copy_of is None):
         return None
     judged = judged[sampled(len(judged), settings.effort.weighed_rows, settings.seed + 1)]
-    kept = np.isin(first, judged)
-    of_row, gaps = np.searchsorted(judged, first[kept]), y[first[kept]] - y[second[kept]]
+    if sizes[judged].sum() > _MOST_PAIRS:  # so many of the same inputs that all say the same
+        return None
+    of_row, others = every.found(every.keys[judged])
+    apart = judged[of_row] != others
+    of_row, others = of_row[apart], others[apart]
+    gaps, counts = y[judged][of_row] - y[others], rows.weights[others]
+    totals = summed(of_row, counts, len(judged))
     left_out = judged if copy_of is None else copy_of[judged]
     own, weights = held_out_likelihoods(model, left_out, y[judged]), rows.weights[judged]
-    others = rows.weights[second[kept]]
-    totals = summed(of_row, others, len(judged))
     best: BestSoFar[tuple[float, float, Array]] = BestSoFar()
     for width in _twin_widths(y, discrete=model.atoms is not None):
         bumps = gaps == 0 if width == 0 else norm.pdf(gaps, scale=width)
-        sums = summed(of_row, others * bumps, len(judged))
+        sums = summed(of_row, counts * bumps, len(judged))
         for prior in np.geomspace(max(_LEAST_PRIOR, 1.0 / len(judged)), _MOST_PRIOR, 31).tolist():
             gain = np.log(np.maximum(drawn_to(own, sums, prior, totals), 1e-300)) - np.log(own)
             best.offer(-float(weights @ gain), (prior, width, gain))
@@ -335,11 +340,11 @@ def held_out_likelihoods(model: Univariate, rows: NDArray[np.integer], y: Array)
 
 
 def _twin_widths(y: Array, *, discrete: bool) -> list[float]:
-    """Return widths of bumps to try: none of atoms, else from a small part of the range to the spread."""
+    """Return widths of bumps to try: none of atoms, else from a small part of the range on."""
     if discrete:
         return [0.0]
     low, high = np.quantile(y, [0.001, 0.999])
-    narrowest = max(_NARROWEST_TWIN * float(high - low), 1e-300)
+    narrowest = _NARROWEST_TWIN * float(high - low if high > low else np.ptp(y))
     return np.geomspace(narrowest, 800.0 * narrowest, 16).tolist()
 
 
