@@ -60,6 +60,7 @@ _MOST_VALUES = 200
 _FEWEST_TWINS = 20
 _LEAST_PRIOR, _MOST_PRIOR = 0.02, 20.0  # rows that count as much as a twin
 _MOST_PAIRS = 5_000_000
+_MANY_COPIES = 0.1  # of the rows: fewer hardly move what is chosen
 _COPIED = 0.5  # of the pairs of rows of the same inputs have the same outputs: these are copies
 _TWIN_CERTAINTY = 2.0  # standard errors
 _NARROWEST_TWIN = 1.0 / 2000.0  # of the range
@@ -269,7 +270,7 @@ def choose_atom_shares(
 def _without_copies(problem: Problem) -> tuple[Problem, NDArray[np.integer] | None]:
     """Return a problem with one row of each copies, and the place of every row among these.
 
-    None where there are none: where inputs are no numbers, or rows of the same inputs have the same
+    None where there are few, inputs are no numbers, or rows of the same inputs have the same
     outputs by chance, as those of few values do.
     """
     rows = problem.rows
@@ -278,7 +279,8 @@ def _without_copies(problem: Problem) -> tuple[Problem, NDArray[np.integer] | No
     pairs = _pairs_of(row_keys(rows.X))
     fewer, place = rows.without_copies()
     known = 0 < pairs <= _MOST_PAIRS and np.ptp(rows.Y) > 0
-    if not known or _pairs_of(place) < _COPIED * pairs:
+    few = len(rows) - len(fewer) < _MANY_COPIES * len(rows)
+    if few or not known or _pairs_of(place) < _COPIED * pairs:
         return problem, None
     return replace(problem, rows=fewer), place
 
