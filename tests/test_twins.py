@@ -10,7 +10,7 @@ import kcdo
 from kcdo.components import Settings, Twins
 from kcdo.distributions import StudentTail
 from kcdo.errors import InvalidInputError
-from kcdo.fitting.univariate import choose_twins
+from kcdo.fitting.univariate import _without_copies, choose_twins
 from kcdo.rows import Rows, row_keys
 
 pytestmark = pytest.mark.filterwarnings("ignore::kcdo.DiscreteOutputWarning")
@@ -129,10 +129,19 @@ def test_copies_foretell_their_copies_and_nothing_else(short_searches, tmp_path)
         np.testing.assert_allclose(same.conditional(X[:10]).mean(), dist.mean(), rtol=1e-9)
 
 
-def test_few_copies_are_fitted_as_they_are(short_searches):
-    X, y = copied(200, 15)
-    model = kcdo.ConditionalDensityOperator().fit(X, y)
-    assert len(model._operator.mixture.primary.system.row_weights) == 200
+@dataclass
+class GivenRows:
+    rows: Rows
+
+
+@pytest.mark.parametrize(("copies", "fitted"), [(15, 200), (40, 160)])
+def test_many_copies_are_fitted_once(copies, fitted):
+    X, y = copied(200, copies)
+    problem, places = _without_copies(GivenRows(Rows(X, y[:, None], np.ones(200))))
+    assert len(problem.rows) == fitted
+    if places is not None:
+        np.testing.assert_array_equal(problem.rows.X[places], X)
+    assert (places is None) == (fitted == 200)
 
 
 def test_rows_that_agree_by_chance_are_no_copies(short_searches):
