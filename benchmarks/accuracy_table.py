@@ -45,7 +45,8 @@ def collect(records: list[dict[str, Any]], keys: list[str]) -> Scores:
     """One score of every set, method and split: the first of the keys that is there."""
     scores: Scores = defaultdict(lambda: defaultdict(dict))
     for record in records:
-        found = [record["scores"][key] for key in keys if key in record.get("scores", {})]
+        known = record.get("scores", {})  # a score may be missing, or be no number
+        found = [known[key] for key in keys if np.isfinite(known.get(key, np.nan))]
         if found:
             scores[record["set"]][record["method"]][record["split"]] = found[0]
     return scores
