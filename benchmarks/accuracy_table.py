@@ -98,11 +98,12 @@ def score_table(scores: Scores, names: list[str]) -> str:
 
 
 def score_cell(values: dict[int, float], mark: str) -> str:
-    """Mean ± standard error over splits, marked."""
+    """Mean ± standard error over splits, marked; of one split nothing is known of the error."""
     if not values:
         return "–"
     numbers = np.array(list(values.values()))
-    text = f"{_figure(numbers.mean())} ± {_figure(standard_error(numbers))}"
+    spread = f"± {_figure(standard_error(numbers))}" if len(numbers) > 1 else "(one split)"
+    text = f"{_figure(numbers.mean())} {spread}"
     return {"first": f"**{text}**", "close": f"{text} \\*"}.get(mark, text)
 
 
@@ -221,7 +222,7 @@ def score_table_unmarked(records: list[dict[str, Any]], names: list[str], key: s
     """Sets by methods, without a first."""
     scores = collect(records, [key])
     rows = [
-        [s, *(score_cell(scores[s].get(m, {}), "").split(" ±")[0] for m in names)]
+        [s, *(score_cell(scores[s].get(m, {}), "").split(" ")[0] for m in names)]
         for s in _ordered_sets(scores)
     ]
     return markdown(["set", *names], rows)
