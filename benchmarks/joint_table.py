@@ -80,7 +80,8 @@ def verdict(records: Sequence[Record]) -> str:
     """Return how often ours is first or close, where marginals beat it, and gaps to the truth."""
     lines = []
     for score, title in TITLES.items():
-        found = {name: of_set for name, of_set in collect(records, score).items() if OURS in of_set}
+        every = collect(records, score)
+        found = {name: s for name, s in every.items() if OURS in s and len(s) > 1}  # others ran too
         good = [name for name, of_set in found.items() if standing(of_set)[OURS]]
         behind = [n for n, s in found.items() if ALONE in s and beats(s[ALONE], s[OURS])]
         share = f" ({len(good) / len(found):.0%})" if found else ""
