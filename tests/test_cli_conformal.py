@@ -107,7 +107,6 @@ def test_what_cannot_be_calibrated_is_said(folder, tmp_path, capsys):
                 2,
                 ["--test and --calibrate together leave no rows to fit"],
             ),
-            ([*fit, "--group", "station", "-o", plain], 2, ["--test and --calibrate keep back"]),
         ],
     )
 
@@ -116,7 +115,7 @@ def test_info_makes_no_model(folder, monkeypatch, capsys):
     def load(path):
         raise AssertionError("the model was loaded")
 
-    monkeypatch.setattr(facts, "load", load)
+    monkeypatch.setattr("kcdo.loading.load", load)
     told = succeed_here("info", folder / "model.kcdo", capsys=capsys)
     for part in (
         "road    categories: lane, ramp",

@@ -33,6 +33,7 @@ def frame():
             "hour": rng.uniform(0, 24, N).round(2),
             "weather": rng.choice(["dry", "rain"], N),
             "station": [f"s{i % 10}" for i in range(N)],
+            "same": "one",
             "day": [str(day.date()) for day in pd.date_range("2024-01-01", periods=N)[::-1]],
             "speed": np.maximum(0, 120 - flow + 5 * rng.normal(size=N)).round(2),
         }
@@ -169,7 +170,7 @@ def test_groups_stay_together_and_time_goes_on(folder, frame, tmp_path, capsys):
     assert facts["held_out"]["split"] == "the last 10% by day"
     # without --given, the columns of group and time are no inputs
     start = ["fit", folder / "data.csv", "--target", "speed", "--selection", "heuristic"]
-    hidden = frame.drop(columns="day")
+    hidden = frame.drop(columns=["day", "same"])
     hidden.to_csv(tmp_path / "hidden.csv", index=False)
     start[1] = tmp_path / "hidden.csv"
     told = succeed_here(*start, *by_group[:-1], tmp_path / "h.kcdo", capsys=capsys)
@@ -215,6 +216,13 @@ def test_rows_that_belong_together_are_held_out_together(
         earlier = [np.flatnonzero(weights > 0) for weights in refits]
         assert all(rows.max() == len(frame) - 1 for rows in earlier)  # the table runs backwards
         assert len(kept) < len(frame)
+
+
+def test_few_rows_before_very_many_of_one_moment():
+    moments = Kin(np.repeat([0, 1], [10, 90]), ordered=True)
+    ((learnt, asked),) = in_turn._parts(100, 1000, 1000, moments)
+    np.testing.assert_array_equal(learnt, np.arange(10))
+    np.testing.assert_array_equal(asked, np.arange(10, 100))
 
 
 def test_of_many_rows_one_group_of_folds_is_foretold():
@@ -281,6 +289,7 @@ def test_bad_holdouts_are_refused(folder, tmp_path, capsys):
             (test("--test", "1"), 2, ["--test takes a share between 0 and 1"]),
             (test("--test", "20"), 2, ["--test"]),
             (test("--group", "station", "--stream"), 2, ["all rows at once", "--no-stream"]),
+            (test("--group", "same"), 1, ["--group same: all rows have the same value"]),
             (test("--test", "0.2", "--group", "station", "--time", "day"), 2, ["not by both"]),
             (test("--test", "0.2", "--group", "statin"), 2, ["--group", "did you mean station?"]),
             (

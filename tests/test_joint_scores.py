@@ -5,7 +5,8 @@ import pytest
 
 import kcdo
 from kcdo.commands.models import Model
-from kcdo.commands.scores import _joint_lines, scores
+from kcdo.commands.scores import scores
+from kcdo.commands.told_scores import _joint_lines
 from kcdo.errors import MissingExtraError
 from kcdo.metrics import joint_scores
 from kcdo.reports.accuracy import measure_in_parts

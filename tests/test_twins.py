@@ -1,6 +1,6 @@
 """Rows of the very same inputs, where outputs take few values."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -42,6 +42,17 @@ def test_probabilities_are_drawn_to_those_of_twins(rng):
         counts = [weights[same & (y == place)].sum() for place in places]
         np.testing.assert_allclose(found[q], (0.5 * P[q] + counts) / (0.5 + np.sum(counts)))
     np.testing.assert_array_equal(found[2], P[2])
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
+def test_values_that_are_no_atoms_are_not_counted(rng):
+    """A refit may have rows of new values."""
+    X, y, weights, twins = copies(rng)
+    P = rng.dirichlet(np.ones(2), 40)
+    found = twins.drawn(P, np.array([1.0, 2.0]), X)
+    known = np.isin(y, [1.0, 2.0])
+    kept = Twins(row_keys(X[known]), y[known], weights[known], 0.5, 0.3)
+    np.testing.assert_allclose(found, kept.drawn(P, np.array([1.0, 2.0]), X))
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
 
 
@@ -129,6 +140,36 @@ def test_copies_foretell_their_copies_and_nothing_else(short_searches, tmp_path)
         np.testing.assert_allclose(same.conditional(X[:10]).mean(), dist.mean(), rtol=1e-9)
 
 
+@pytest.mark.parametrize("k", [12, 40])
+def test_a_refit_to_the_same_rows_is_the_same_model(short_searches, k):
+    """Whether copies were fitted once or as they are, also where weights differ."""
+    X, y = copied(200, k)
+    weights = np.linspace(0.5, 1.5, 200)
+    model = kcdo.ConditionalDensityOperator().fit(X, y, weights)
+    again, queries = model.refit(X, y, weights), np.vstack([X[:5], X[:5] + 0.1])
+    expected = model.conditional(queries).quantile([0.1, 0.5, 0.9])
+    np.testing.assert_allclose(again.conditional(queries).quantile([0.1, 0.5, 0.9]), expected)
+
+
+def test_the_greatest_weight_of_copies_counts():
+    rows = Rows(np.zeros((2, 1)), np.ones((2, 1)), np.array([0.001, 2.0]))
+    rows = replace(rows, X=np.array([[0.0], [0.0]]))
+    assert rows.without_copies()[0].weights == pytest.approx(1.0)
+    more = Rows(np.array([[0.0], [0.0], [1.0]]), np.ones((3, 1)), np.array([0.1, 1.0, 1.0]))
+    np.testing.assert_allclose(more.without_copies()[0].weights, [1.0, 1.0])
+
+
+def test_only_the_first_output_of_a_chain_has_twins(give_effort):
+    """Drawn outputs are never those of a row, so that densities and draws would differ."""
+    give_effort(orders=1)
+    X, y = copied(120, 30)
+    Y = np.column_stack([y, y**2])
+    model = kcdo.ConditionalDensityOperator(joint="chain").fit(X, Y)
+    first, second = model._operator.chains[0].links
+    assert first.twins is not None
+    assert second.twins is None
+
+
 @dataclass
 class GivenRows:
     rows: Rows
@@ -155,7 +196,7 @@ def test_rows_that_agree_by_chance_are_no_copies(short_searches):
 
 
 def test_where_very_many_rows_have_the_same_inputs_they_are_no_twins(monkeypatch):
-    monkeypatch.setattr("kcdo.fitting.univariate._MOST_PAIRS", 100)
+    monkeypatch.setattr("kcdo.fitting.univariate._MOST_TWINS", 20)
     rows = Rows(np.zeros((40, 1)), np.arange(40.0)[:, None], np.ones(40))
     assert choose_twins(NormalModel(), rows, None, Settings()) is None
 

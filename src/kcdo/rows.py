@@ -48,6 +48,8 @@ class Kin:
             return _each_fold(fold_numbers(len(counts), min(count, len(counts)), seed)[labels])
         before = np.cumsum(counts) - counts  # rows of earlier moments
         block = (before * (count + 1) // len(labels))[labels]
+        if not block.any():  # few rows before very many of one moment
+            block = np.minimum(labels, 1)
         block = np.unique(block, return_inverse=True)[1]
         return [
             (np.flatnonzero(block < each), np.flatnonzero(block == each))
@@ -130,7 +132,8 @@ class Rows:
     def without_copies(self) -> "tuple[Rows, NDArray[np.integer]]":
         """Return one row of each inputs and outputs, and the place of every row among these, (N,).
 
-        A copy says nothing new, and when a row is left out, its copy foretells it exactly.
+        A copy says nothing new, and when a row is left out, its copy foretells it exactly. The row
+        has the greatest weight of its copies.
 
         >>> X, Y = np.array([[1.0], [2.0], [1.0]]), np.array([[3.0], [5.0], [3.0]])
         >>> fewer, places = Rows(X, Y, np.ones(3)).without_copies()
@@ -140,7 +143,11 @@ class Rows:
         keys = row_keys(np.hstack([self.X, self.Y]))
         _, first, place = np.unique(keys, return_index=True, return_inverse=True)
         order = np.argsort(first)
-        return self.take(first[order]), np.argsort(order)[place]
+        place = np.argsort(order)[place]
+        greatest = np.zeros(len(order))
+        np.maximum.at(greatest, place, self.weights)
+        fewer = replace(self.take(first[order]), weights=greatest)
+        return fewer.of_effective_weight(), place
 
     def with_outputs(self, Y: Array) -> "Rows":
         """Return the rows with other outputs."""

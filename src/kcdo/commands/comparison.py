@@ -86,7 +86,7 @@ class Problem:
             weights[rows] = 1.0  # others are absent, but for the names of their categories
             kin = labels(self.frame, self.wanted) if options.chooses else {}
             if any(len(np.unique(each[rows])) < 2 for each in kin.values()):
-                kin = {}  # one group alone: none is left to judge by
+                kin = {}  # one group alone
             model = unfitted(X, self.wanted, options).fit(X, self.y, weights, **kin)
             return _Conditioned(lambda held_out: model.conditional(X.iloc[held_out]))
 

@@ -30,12 +30,17 @@ def fitted(frame: pd.DataFrame, wanted: Wanted, options: FitOptions) -> Model:
 
 
 def labels(frame: pd.DataFrame, wanted: Wanted) -> dict[str, Any]:
-    """Return what says which rows belong together: ``groups`` or ``time``, as ``fit`` takes it."""
+    """Return what says which rows belong together: ``groups`` or ``time``, as ``fit`` takes it.
+
+    Nothing, where all have the same: none is left to judge by.
+    """
     if wanted.group:
-        return {"groups": pd.factorize(frame[wanted.group])[0]}
-    if wanted.time:
-        return {"time": times_of(frame, wanted.time)}
-    return {}
+        found = {"groups": pd.factorize(frame[wanted.group])[0]}
+    elif wanted.time:
+        found = {"time": times_of(frame, wanted.time)}
+    else:
+        return {}
+    return found if all(len(np.unique(each)) > 1 for each in found.values()) else {}
 
 
 def unfitted(X: pd.DataFrame, wanted: Wanted, options: FitOptions) -> ConditionalDensityOperator:

@@ -36,6 +36,10 @@ def fit_table(
 ) -> Model:
     """Fit to the rows that are not kept back; the model remembers how it does on the others."""
     parts = Parts.of(frame, holdout, calibration)
+    together = wanted.group or wanted.time
+    if together and not labels(frame, wanted):
+        option = "--group" if wanted.group else "--time"
+        raise InvalidInputError(f"{option} {together}: all rows have the same value: leave it out.")
     model = fitted(frame[parts.fitted], wanted, options)  # the library names its stages
     apart = (int(parts.test.sum()), holdout.words if holdout else "")
     n_calibration = int(parts.calibration.sum())

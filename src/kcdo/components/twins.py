@@ -45,12 +45,13 @@ class Twins:
     def beside(self, batch: Batch, X: NDArray) -> Batch:
         """Return distributions of one output at inputs X (Q, p), with those of twins mixed in."""
         query, rows = self.found(row_keys(X))
-        n = np.bincount(query, minlength=len(X))
         total = summed(query, self.weights[rows], len(X))
+        query, centre, weight = _of_equal_outputs(query, self.outputs[rows], self.weights[rows])
+        n = np.bincount(query, minlength=len(X))
         starts = np.concatenate([[0], np.cumsum(np.maximum(n, 1))])  # without twins, a stand-in
         place = starts[query] + np.arange(len(query)) - (np.cumsum(n) - n)[query]
         centres, shares = np.full(starts[-1], self.outputs[0]), np.ones(starts[-1])
-        centres[place], shares[place] = self.outputs[rows], self.weights[rows] / total[query]
+        centres[place], shares[place] = centre, weight / total[query]
         bumps = StudentTail(centres[:, None], np.full((len(centres), 1), self.width), np.inf)
         share = total / (self.prior + total)
         parts = [batch, GroupedBatch(bumps, starts, shares)]
@@ -59,8 +60,10 @@ class Twins:
     def drawn(self, probabilities: Array, places: Array, X: NDArray) -> Array:
         """Return probabilities (Q, A) of atoms at places (A,), drawn to those of twins of X."""
         query, rows = self.found(row_keys(X))
-        cells = query * len(places) + np.searchsorted(places, self.outputs[rows])
-        counts = summed(cells, self.weights[rows], probabilities.size)
+        atom = np.minimum(np.searchsorted(places, self.outputs[rows]), len(places) - 1)
+        known = places[atom] == self.outputs[rows]  # rows of a refit may have other values
+        cells = query[known] * len(places) + atom[known]
+        counts = summed(cells, self.weights[rows[known]], probabilities.size)
         return drawn_to(probabilities, counts.reshape(probabilities.shape), self.prior)
 
     def found(self, keys: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
@@ -99,6 +102,18 @@ def drawn_to(own: Array, sums: Array, prior: float, totals: Array | None = None)
     if totals is None:
         totals = sums.sum(axis=-1, keepdims=True)
     return (prior * own + sums) / (prior + totals)
+
+
+def _of_equal_outputs(
+    query: NDArray[np.integer], outputs: Array, weights: Array
+) -> tuple[NDArray[np.integer], Array, Array]:
+    """Return queries, outputs and weights, those of one query and output as one."""
+    order = np.lexsort([outputs, query])
+    query, outputs = query[order], outputs[order]
+    new = np.ones(len(query), dtype=bool)
+    new[1:] = (np.diff(query) > 0) | (np.diff(outputs) > 0)
+    total = summed(np.cumsum(new) - 1, weights[order], int(new.sum()))
+    return query[new], outputs[new], total
 
 
 def summed(places: NDArray[np.integer], values: Array, size: int) -> Array:

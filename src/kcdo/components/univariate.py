@@ -192,6 +192,7 @@ class UnivariateParameters:
     gap: float = 0.0  # between outputs that are rounded
     recalibration: Array | None = None
     twins: tuple[float, float] | None = None  # prior and width
+    without_copies: bool = False  # whether one of each copies of rows is fitted
 
     def __post_init__(self) -> None:
         need(0 <= self.gap < np.inf, "a gap that is negative")
@@ -212,8 +213,8 @@ class UnivariateParameters:
         rows, shares, twins = rows.of_effective_weight(), None, None
         if self.twins is not None:
             twins = Twins(row_keys(rows.X), rows.Y[:, 0], rows.weights, *self.twins)
-            if twins.width > 0:
-                rows = rows.without_copies()[0]
+        if self.without_copies:
+            rows = rows.without_copies()[0]
         places = None if self.atoms is None else self.atoms.atoms
         Y = unrounded(rows.Y, self.gap, places, settings.seed)
         mapped = Rows(self.features(rows.X), self.transform.forward(Y), rows.weights)

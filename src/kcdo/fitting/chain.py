@@ -118,6 +118,7 @@ def link_spec(spec: ModelSpec, p: int, j: int, solver: Solver) -> ModelSpec:
         spec,
         kernel_x=link_kernel(spec.kernel_x, p, j),
         settings=replace(spec.settings, solver=solver),
+        twins=spec.twins and j == 0,  # earlier outputs that are drawn are never those of a row
     )
 
 

@@ -29,6 +29,7 @@ class ModelSpec:
     settings: Settings = field(default_factory=Settings)
     progress: Progress = SILENT
     transforms: bool = True  # whether one output may be seen through normal scores
+    twins: bool = True  # whether rows of the very same inputs may have a say of their own
 
     @property
     def n_jobs(self) -> int | None:

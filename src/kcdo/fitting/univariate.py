@@ -59,7 +59,7 @@ _EXACT = 0.3  # median error, in gaps of rounding; that of the rounding itself i
 _MOST_VALUES = 200
 _FEWEST_TWINS = 20
 _LEAST_PRIOR, _MOST_PRIOR = 0.02, 20.0  # rows that count as much as a twin
-_MOST_PAIRS = 5_000_000
+_MOST_TWINS = 30.0  # of a row, on average
 _MANY_COPIES = 0.1  # of the rows: fewer hardly move what is chosen
 _COPIED = 0.5  # of the pairs of rows of the same inputs have the same outputs: these are copies
 _TWIN_CERTAINTY = 2.0  # standard errors
@@ -111,12 +111,19 @@ def fit_univariate(
                 atoms, of_rows, shares.bandwidths, shares.shares, shares.of_intervals
             )
     model = Univariate(mixture, transform, features, shares, recalibration)
-    if atoms is None or atoms.every_value:
+    if spec.twins and (atoms is None or atoms.every_value):
         twins = choose_twins(model, every_row, copy_of, settings)
     model = replace(model, twins=twins)
     of_twins = None if twins is None else (twins.prior, twins.width)
     every = UnivariateParameters(
-        chosen, transform, features, parameters, gap, recalibration, of_twins
+        chosen,
+        transform,
+        features,
+        parameters,
+        gap,
+        recalibration,
+        of_twins,
+        without_copies=copy_of is not None,
     )
     loss = None if atoms is not None or judged is None else _loss_in_units(judged, model)
     return model, every, loss
@@ -278,9 +285,8 @@ def _without_copies(problem: Problem) -> tuple[Problem, NDArray[np.integer] | No
         return problem, None
     pairs = _pairs_of(row_keys(rows.X))
     fewer, place = rows.without_copies()
-    known = 0 < pairs <= _MOST_PAIRS and np.ptp(rows.Y) > 0
     few = len(rows) - len(fewer) < _MANY_COPIES * len(rows)
-    if few or not known or _pairs_of(place) < _COPIED * pairs:
+    if few or not np.ptp(rows.Y) or _pairs_of(place) < _COPIED * pairs:
         return problem, None
     return replace(problem, rows=fewer), place
 
@@ -309,7 +315,7 @@ def choose_twins(
     if not len(judged) or (len(judged) < _FEWEST_TWINS and copy_of is None):
         return None
     judged = judged[sampled(len(judged), settings.effort.weighed_rows, settings.seed + 1)]
-    if sizes[judged].sum() > _MOST_PAIRS:  # so many of the same inputs that all say the same
+    if sizes[judged].mean() > _MOST_TWINS:  # so many of the same inputs that the fit knows them
         return None
     of_row, others = every.found(every.keys[judged])
     apart = judged[of_row] != others
