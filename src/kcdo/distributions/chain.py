@@ -287,7 +287,7 @@ class ChainBatch(ByDraws):
 
         Exact for the first two of the order. Else it is p(a | x) of the earlier output a times the
         density of the later one given draws near a, the more so the nearer (a kernel regression on
-        the draws): a hundred times faster than draws of the others at every point.
+        the draws): no draws of the others at every point of the grid.
         """
         first, second = sorted(pair, key=self.order.index)
         if set(self.order[:2]) == {first, second}:

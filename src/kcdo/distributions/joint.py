@@ -102,7 +102,7 @@ class JointQuestions(LazyBatches):
 
         For pictures. It is the density of ``marginal(pair)``, but for chains of outputs where
         others come before the pair in an order: there it is smoothed over the earlier output, by a
-        quarter of its standard deviation, which takes a hundredth of the time.
+        quarter of its standard deviation, which saves draws of the others at every point.
         """
         self._need_positive("pair_picture")
         lines = [np.asarray(line, dtype=float).ravel() for line in (across, up)]
