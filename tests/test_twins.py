@@ -1,13 +1,13 @@
 """Rows of the very same inputs, where outputs take few values."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 import kcdo
-from kcdo.components import Settings, Twins
+from kcdo.components import Atoms, Settings, Twins
 from kcdo.distributions import StudentTail
 from kcdo.errors import InvalidInputError
 from kcdo.fitting.univariate import _without_copies, choose_twins
@@ -35,8 +35,9 @@ def test_rows_of_the_same_inputs_are_found(rng):
 def test_probabilities_are_drawn_to_those_of_twins(rng):
     X, y, weights, twins = copies(rng)
     P, places = rng.dirichlet(np.ones(4), 3), np.arange(4.0)
+    atoms = Atoms(places, 0.1, every_value=True)
     queries = np.vstack([X[:2], [[7.0, 7.0]]])
-    found = twins.drawn(P, places, queries)
+    found = twins.drawn(P, atoms, queries)
     for q in range(2):
         same = np.all(queries[q] == X, axis=1)
         counts = [weights[same & (y == place)].sum() for place in places]
@@ -49,10 +50,11 @@ def test_values_that_are_no_atoms_are_not_counted(rng):
     """A refit may have rows of new values."""
     X, y, weights, twins = copies(rng)
     P = rng.dirichlet(np.ones(2), 40)
-    found = twins.drawn(P, np.array([1.0, 2.0]), X)
+    atoms = Atoms(np.array([1.0, 2.0]), 0.1, every_value=True)
+    found = twins.drawn(P, atoms, X)
     known = np.isin(y, [1.0, 2.0])
     kept = Twins(row_keys(X[known]), y[known], weights[known], 0.5, 0.3)
-    np.testing.assert_allclose(found, kept.drawn(P, np.array([1.0, 2.0]), X))
+    np.testing.assert_allclose(found, kept.drawn(P, atoms, X))
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
 
 
@@ -153,7 +155,6 @@ def test_a_refit_to_the_same_rows_is_the_same_model(short_searches, k):
 
 def test_the_greatest_weight_of_copies_counts():
     rows = Rows(np.zeros((2, 1)), np.ones((2, 1)), np.array([0.001, 2.0]))
-    rows = replace(rows, X=np.array([[0.0], [0.0]]))
     assert rows.without_copies()[0].weights == pytest.approx(1.0)
     more = Rows(np.array([[0.0], [0.0], [1.0]]), np.ones((3, 1)), np.array([0.1, 1.0, 1.0]))
     np.testing.assert_allclose(more.without_copies()[0].weights, [1.0, 1.0])

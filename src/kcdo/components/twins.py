@@ -1,12 +1,13 @@
 """Rows whose inputs are the very same: what one of them is, the other often is."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
+from kcdo.components.atoms import Atoms
 from kcdo.consistency import need, shape
 from kcdo.distributions import Batch, GroupedBatch, MixtureBatch, StudentTail
 from kcdo.rows import row_keys
@@ -57,12 +58,12 @@ class Twins:
         parts = [batch, GroupedBatch(bumps, starts, shares)]
         return MixtureBatch(parts, np.stack([1.0 - share, share], axis=1))
 
-    def drawn(self, probabilities: Array, places: Array, X: NDArray) -> Array:
-        """Return probabilities (Q, A) of atoms at places (A,), drawn to those of twins of X."""
+    def drawn(self, probabilities: Array, atoms: Atoms, X: NDArray) -> Array:
+        """Return probabilities (Q, A) of atoms, drawn to those of the twins of X."""
         query, rows = self.found(row_keys(X))
-        atom = np.minimum(np.searchsorted(places, self.outputs[rows]), len(places) - 1)
-        known = places[atom] == self.outputs[rows]  # rows of a refit may have other values
-        cells = query[known] * len(places) + atom[known]
+        labels = atoms.labels(self.outputs[rows])
+        known = labels < len(atoms.places)  # rows of a refit may have other values
+        cells = query[known] * len(atoms.places) + labels[known]
         counts = summed(cells, self.weights[rows[known]], probabilities.size)
         return drawn_to(probabilities, counts.reshape(probabilities.shape), self.prior)
 
@@ -80,10 +81,6 @@ class Twins:
         ordered, _ = self._ordered
         first, last = (np.searchsorted(ordered, self.keys, side) for side in ("left", "right"))
         return last - first
-
-    def chosen(self, prior: float, width: float) -> "Twins":
-        """Return the same rows with another prior and width."""
-        return replace(self, prior=prior, width=width)
 
     @cached_property
     def _ordered(self) -> tuple[NDArray[np.integer], NDArray[np.integer]]:

@@ -103,7 +103,7 @@ class Univariate:
             return self.twins.beside(continuous, queries)
         probabilities = self.atoms.predict(seen, continuous)
         if self.twins is not None:
-            probabilities = self.twins.drawn(probabilities, self.atoms.atoms.places, queries)
+            probabilities = self.twins.drawn(probabilities, self.atoms.atoms, queries)
         return beside_atoms(continuous, self.atoms, probabilities)
 
     def seen_through(self, mixed: Batch) -> Batch:

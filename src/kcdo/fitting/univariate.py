@@ -334,7 +334,7 @@ def choose_twins(
     prior, width, gain = best.best()
     mean, error = np.average(gain, weights=weights), np.std(gain) / np.sqrt(len(gain))
     sure = copy_of is not None or mean > _TWIN_CERTAINTY * error
-    return every.chosen(prior, width) if sure else None
+    return replace(every, prior=prior, width=width) if sure else None
 
 
 def held_out_likelihoods(model: Univariate, rows: NDArray[np.integer], y: Array) -> Array:
