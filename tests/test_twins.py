@@ -10,7 +10,7 @@ import kcdo
 from kcdo.components import Atoms, Settings, Twins
 from kcdo.distributions import StudentTail
 from kcdo.errors import InvalidInputError
-from kcdo.fitting.univariate import _without_copies, choose_twins
+from kcdo.fitting.twins import choose_twins, without_copies
 from kcdo.rows import Rows, row_keys
 
 pytestmark = pytest.mark.filterwarnings("ignore::kcdo.DiscreteOutputWarning")
@@ -179,7 +179,7 @@ class GivenRows:
 @pytest.mark.parametrize(("copies", "fitted"), [(15, 200), (40, 160)])
 def test_many_copies_are_fitted_once(copies, fitted):
     X, y = copied(200, copies)
-    problem, places = _without_copies(GivenRows(Rows(X, y[:, None], np.ones(200))))
+    problem, places = without_copies(GivenRows(Rows(X, y[:, None], np.ones(200))))
     assert len(problem.rows) == fitted
     if places is not None:
         np.testing.assert_array_equal(problem.rows.X[places], X)
@@ -197,7 +197,7 @@ def test_rows_that_agree_by_chance_are_no_copies(short_searches):
 
 
 def test_where_very_many_rows_have_the_same_inputs_they_are_no_twins(monkeypatch):
-    monkeypatch.setattr("kcdo.fitting.univariate._MOST_TWINS", 20)
+    monkeypatch.setattr("kcdo.fitting.twins._MOST_TWINS", 20)
     rows = Rows(np.zeros((40, 1)), np.arange(40.0)[:, None], np.ones(40))
     assert choose_twins(NormalModel(), rows, None, Settings()) is None
 
@@ -235,6 +235,6 @@ def test_twins_that_do_not_agree_say_nothing(short_searches):
 
 
 def test_few_twins_are_not_asked(short_searches, monkeypatch):
-    monkeypatch.setattr("kcdo.fitting.univariate._FEWEST_TWINS", 1000)
+    monkeypatch.setattr("kcdo.fitting.twins._FEWEST_TWINS", 1000)
     model = kcdo.ConditionalDensityOperator().fit(*repeated(agree=True))
     assert model._operator.twins is None

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from kcdo.arrays import Array
 from kcdo.components import (
@@ -19,10 +18,8 @@ from kcdo.components import (
     UnivariateParameters,
     class_shares,
     continuous_rows,
-    drawn_to,
     interval_masses,
     student_tail,
-    summed,
     unrounded,
 )
 from kcdo.distributions import Batch, MixtureBatch, TransformedBatch, level_density
@@ -36,7 +33,6 @@ from kcdo.fitting.metric_choice import (
 )
 from kcdo.fitting.problem import Problem
 from kcdo.fitting.recalibration import HeldOut
-from kcdo.fitting.search import BestSoFar
 from kcdo.fitting.smoothed import (
     choose_smoothers,
     every_bandwidth,
@@ -45,10 +41,11 @@ from kcdo.fitting.smoothed import (
     smoothed_parameters,
 )
 from kcdo.fitting.spec import ModelSpec
+from kcdo.fitting.twins import choose_twins, without_copies
 from kcdo.fitting.weighing import InnerFit
 from kcdo.kernels import FeatureMap
 from kcdo.parallel import ordered_map
-from kcdo.rows import Rows, row_keys, sampled
+from kcdo.rows import Rows, sampled
 from kcdo.systems import Exact
 from kcdo.transforms import Tabulated, normal_scores, standardised
 
@@ -57,13 +54,6 @@ _SURE_GAIN = 6.0  # and nats of all rows: the map has seen the outputs that judg
 _LEAST_SHARE = 2e-3
 _EXACT = 0.3  # median error, in gaps of rounding; that of the rounding itself is 0.25
 _MOST_VALUES = 200
-_FEWEST_TWINS = 20
-_LEAST_PRIOR, _MOST_PRIOR = 0.02, 20.0  # rows that count as much as a twin
-_MOST_TWINS = 30.0  # of a row, on average
-_MANY_COPIES = 0.1  # of the rows: fewer hardly move what is chosen
-_COPIED = 0.5  # of the pairs of rows of the same inputs have the same outputs: these are copies
-_TWIN_CERTAINTY = 2.0  # standard errors
-_NARROWEST_TWIN = 1.0 / 2000.0  # of the range
 
 
 def fit_univariate(
@@ -73,7 +63,7 @@ def fit_univariate(
     """Fit a mixture to one output as it is best seen, with atoms beside it."""
     spec, settings, every_row = problem.spec, problem.spec.settings, problem.rows
     atoms = Atoms.of(every_row.Y[:, 0])
-    problem, copy_of = _without_copies(problem) if atoms is None else (problem, None)
+    problem, copy_of = without_copies(problem) if atoms is None else (problem, None)
     y = problem.rows.Y[:, 0]
     gap = float(np.sqrt(12.0) * problem.floor[0])
     rows = problem.rows.with_outputs(unrounded(problem.rows.Y, gap, atoms, spec.seed))
@@ -97,7 +87,6 @@ def fit_univariate(
         recalibration = judged.recalibration(settings.effort.shares_steps)
     shares: AtomShares | None = None
     parameters: AtomParameters | None = None
-    twins: Twins | None = None
     if atoms is not None:
         with spec.progress.stage("atoms"):
             located = located_rows(mapped, metrics[0], settings)
@@ -111,9 +100,10 @@ def fit_univariate(
                 atoms, of_rows, shares.bandwidths, shares.shares, shares.of_intervals
             )
     model = Univariate(mixture, transform, features, shares, recalibration)
+    twins: Twins | None = None
     if spec.twins and (atoms is None or atoms.every_value):
         twins = choose_twins(model, every_row, copy_of, settings)
-    model = replace(model, twins=twins)
+        model = replace(model, twins=twins)
     of_twins = None if twins is None else (twins.prior, twins.width)
     every = UnivariateParameters(
         chosen,
@@ -272,88 +262,6 @@ def choose_atom_shares(
     chosen = tuple(b for b, share in zip(bandwidths, shares, strict=True) if share > 0)
     kept = (1.0 - of_intervals) * shares[shares > 0]
     return AtomShares(atoms, rows, labels, chosen, kept, of_intervals)
-
-
-def _without_copies(problem: Problem) -> tuple[Problem, NDArray[np.integer] | None]:
-    """Return a problem with one row of each copies, and the place of every row among these.
-
-    None where there are few, inputs are no numbers, or rows of the same inputs have the same
-    outputs by chance, as those of few values do.
-    """
-    rows = problem.rows
-    if rows.X.dtype == object:
-        return problem, None
-    pairs = _pairs_of(row_keys(rows.X))
-    fewer, place = rows.without_copies()
-    few = len(rows) - len(fewer) < _MANY_COPIES * len(rows)
-    if few or not np.ptp(rows.Y) or _pairs_of(place) < _COPIED * pairs:
-        return problem, None
-    return replace(problem, rows=fewer), place
-
-
-def _pairs_of(labels: NDArray[np.integer]) -> int:
-    """Return how many pairs have the same label."""
-    counts = np.unique(labels, return_counts=True)[1]
-    return int(np.sum(counts * (counts - 1)) // 2)
-
-
-def choose_twins(
-    model: Univariate, rows: Rows, copy_of: NDArray[np.integer] | None, settings: Settings
-) -> Twins | None:
-    """Choose how much rows of the same inputs say of one another; None if others say it as well.
-
-    By held-out rows that have twins, of a model without them, fitted to one of each copies if their
-    places ``copy_of`` (N,) are given. ``rows`` have the inputs of the user: after features, equal
-    ones may differ in a last digit.
-    """
-    if rows.X.dtype == object:
-        return None
-    y = rows.Y[:, 0]
-    every = Twins(row_keys(rows.X), y, rows.weights, 1.0, 0.0)
-    sizes = every.sizes()
-    judged = np.flatnonzero(sizes > 1)
-    if not len(judged) or (len(judged) < _FEWEST_TWINS and copy_of is None):
-        return None
-    judged = judged[sampled(len(judged), settings.effort.weighed_rows, settings.seed + 1)]
-    if sizes[judged].mean() > _MOST_TWINS:  # so many of the same inputs that the fit knows them
-        return None
-    of_row, others = every.found(every.keys[judged])
-    apart = judged[of_row] != others
-    of_row, others = of_row[apart], others[apart]
-    gaps, counts = y[judged][of_row] - y[others], rows.weights[others]
-    totals = summed(of_row, counts, len(judged))
-    left_out = judged if copy_of is None else copy_of[judged]
-    own, weights = held_out_likelihoods(model, left_out, y[judged]), rows.weights[judged]
-    best: BestSoFar[tuple[float, float, Array]] = BestSoFar()
-    for width in _twin_widths(y, discrete=model.atoms is not None):
-        bumps = gaps == 0 if width == 0 else norm.pdf(gaps, scale=width)
-        sums = summed(of_row, counts * bumps, len(judged))
-        for prior in np.geomspace(max(_LEAST_PRIOR, 1.0 / len(judged)), _MOST_PRIOR, 31).tolist():
-            gain = np.log(np.maximum(drawn_to(own, sums, prior, totals), 1e-300)) - np.log(own)
-            best.offer(-float(weights @ gain), (prior, width, gain))
-    prior, width, gain = best.best()
-    mean, error = np.average(gain, weights=weights), np.std(gain) / np.sqrt(len(gain))
-    sure = copy_of is not None or mean > _TWIN_CERTAINTY * error
-    return replace(every, prior=prior, width=width) if sure else None
-
-
-def held_out_likelihoods(model: Univariate, rows: NDArray[np.integer], y: Array) -> Array:
-    """Return the density, or the probability of the atom, of outputs of rows, each left out."""
-    mixed = model.mixture.held_out(rows)
-    if model.atoms is None:
-        return np.maximum(np.exp(model.seen_through(mixed).logpdf_pairs(y[:, None])), 1e-300)
-    probabilities = model.atoms.held_out(rows, model.seen_through(mixed))
-    labels = model.atoms.labels[rows]
-    return np.maximum(probabilities[np.arange(len(rows)), labels], 1e-12)
-
-
-def _twin_widths(y: Array, *, discrete: bool) -> list[float]:
-    """Return widths of bumps to try: none of atoms, else from a small part of the range on."""
-    if discrete:
-        return [0.0]
-    low, high = np.quantile(y, [0.001, 0.999])
-    narrowest = _NARROWEST_TWIN * float(high - low if high > low else np.ptp(y))
-    return np.geomspace(narrowest, 800.0 * narrowest, 16).tolist()
 
 
 def _share_of_intervals(
