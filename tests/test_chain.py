@@ -303,6 +303,25 @@ def test_marginals_share_the_draws_of_the_joint_distribution():
     assert not asked  # output 1 was drawn before
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+def test_links_at_the_draws_are_kept_where_they_are_few(order, monkeypatch):
+    """They answer as links that are asked again, for all queries, for some, and joined."""
+    few, many = gaussian_chain(X, order), gaussian_chain(X, order)
+    kept = few.marginal([1])
+    monkeypatch.setattr("kcdo.distributions.chain._KEPT_NUMBERS", 0)
+    again = many.marginal([1])
+    assert few._drawing.links and not many._drawing.links
+    y = np.linspace(-2, 2, 9)[:, None]
+    np.testing.assert_allclose(kept.pdf(y), again.pdf(y), rtol=1e-12)
+    np.testing.assert_allclose(few.take([1]).marginal([1]).pdf(y), again.pdf(y)[1:], rtol=1e-12)
+    both = few.take([1]).joined([few.take([0])])
+    assert both._drawing.links.keys() == few._drawing.links.keys()
+    np.testing.assert_allclose(both.marginal([1]).pdf(y), again.pdf(y)[::-1], rtol=1e-12)
+    mixed = few.joined([many])
+    assert not mixed._drawing.links
+    np.testing.assert_allclose(mixed.marginal([1]).pdf(y)[2:], again.pdf(y), rtol=1e-12)
+
+
 def test_fewer_draws_for_more_outputs():
     assert default_draws(2) > default_draws(4) > default_draws(16) == 64
 
@@ -341,12 +360,13 @@ def test_log_densities_of_fixed_draws_are_known_with_them(order):
 
 
 def test_several_orders_give_draws_as_their_weights_say():
-    batch = two_orders(X)
-    draws, n = distribution(batch).fixed_draws(), 256
-    assert draws.shape == (2, n, 3)
-    first = round(0.3 * n)
+    batch = two_orders(X).with_draws(512, seed=1)
+    assert [part.n_draws for part in batch.parts] == [256, 256]  # shared by the orders
+    draws = distribution(batch).fixed_draws()
+    first = round(256 * 0.3 / 0.7)
+    assert draws.shape == (2, first + 256, 3)
     np.testing.assert_array_equal(draws[:, :first], batch.parts[0].fixed_draws()[:, :first])
-    np.testing.assert_array_equal(draws[:, first:], batch.parts[1].fixed_draws()[:, first:])
+    np.testing.assert_array_equal(draws[:, first:], batch.parts[1].fixed_draws())
     np.testing.assert_allclose(draws.mean(axis=1), MEANS, atol=0.06)
     np.testing.assert_allclose(np.cov(draws[0].T), COV, atol=0.1)
 

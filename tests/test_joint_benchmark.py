@@ -193,7 +193,7 @@ def test_the_lines_of_the_speed_table(monkeypatch):
     sizes = joint_speed.Sizes(densities=20, queries=2, draws=10, points=20, scored=12)
     rows = list(joint_speed.measured(2, 40, sizes))
     assert [row.case.split(",")[0] for row in rows] == [
-        "default fit", "20 log densities", "2 × 10 draws", "evaluate", "report",
+        "default fit", "20 log densities", "2 × 10 draws", "scores", "kcdo evaluate", "report",
         "2 × 10 draws", "sample input of 20 points",
     ]  # fmt: skip
     assert all(float(row.ratio.removesuffix(" ×")) > 0 for row in rows)

@@ -14,7 +14,7 @@ from kcdo.commands.models import Model
 from kcdo.errors import InvalidInputError
 from kcdo.frames import take_rows
 from kcdo.metrics.in_turn import FEWEST_ROWS, held_out_in_turn, n_others
-from kcdo.metrics.several import JOINT_AT_ONCE, for_scores
+from kcdo.metrics.several import for_scores, rows_at_once
 from kcdo.reports.foretold import Foretold
 from kcdo.rows import Kin, dealt
 
@@ -32,7 +32,7 @@ def scores(
     """
     dist = model.estimator.conditional(X)
     # distributions of some rows are kept, and serve every score
-    step = _AT_ONCE if dist.n_outputs == 1 else JOINT_AT_ONCE
+    step = _AT_ONCE if dist.n_outputs == 1 else rows_at_once(dist.n_outputs)
     parts, unit = [], _columns(Y).std(axis=0)
     for start in range(0, len(Y), step):
         rows = slice(start, start + step)

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.distributions.batch import DRAW_SETS, Batch, Function, Rows, even_uniforms
+from kcdo.distributions.batch import DRAW_SETS, Batch, Function, Rows, even_uniforms, join
 from kcdo.distributions.chain_parts import ByDraws, PartBatch, share_below
 from kcdo.distributions.grouped import GroupedBatch
 from kcdo.parallel import ordered_map, shared_property
 
 _NUMBERS = 1 << 20  # held at a time by a thread
+_KEPT_NUMBERS = 1 << 24  # of all links at the draws, where these are kept: 128 MiB
 _LINK_DRAWS = 512  # draws times links of one distribution, by default
 _FEWEST, _MOST = 64, 512
 _PICTURE_WIDTH = 0.25  # of the kernel over draws, in standard deviations
@@ -43,6 +44,27 @@ def default_draws(d: int) -> int:
     """
     wished = _LINK_DRAWS // max(1, d - 1)
     return int(np.clip(1 << (wished.bit_length() - 1), _FEWEST, _MOST))
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawing:
+    """Draws of chains, and the distributions that they were drawn from."""
+
+    values: Array  # (Q, n, d + 1): draws, with their log densities behind them
+    links: dict[int, Batch]  # of each link, Q · n distributions; none where these are too many
+
+    def take(self, rows: Rows) -> "_Drawing":
+        """Return those of some queries."""
+        n_queries, n = self.values.shape[:2]
+        places = np.arange(n_queries * n).reshape(n_queries, n)[rows].ravel()
+        return _Drawing(self.values[rows], {j: b.take(places) for j, b in self.links.items()})
+
+    def joined(self, others: Sequence["_Drawing"]) -> "_Drawing":
+        """Return those of these queries, followed by those of others."""
+        every = [self, *others]
+        known = [j for j in self.links if all(j in each.links for each in every)]
+        links = {j: join([each.links[j] for each in every]) for j in known}
+        return _Drawing(np.concatenate([each.values for each in every]), links)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,17 +122,16 @@ class ChainBatch(ByDraws):
     def take(self, rows: Rows) -> "ChainBatch":
         """Return some of the distributions, with the draws that are known."""
         some = replace(self, inputs=self.inputs[rows])
-        if "_drawn_with_logs" in vars(self):
-            vars(some)["_drawn_with_logs"] = self._drawn_with_logs[rows]
+        if "_drawing" in vars(self):
+            vars(some)["_drawing"] = self._drawing.take(rows)
         return some
 
     def joined(self, others: Sequence["ChainBatch"]) -> "ChainBatch":
         """Return these distributions followed by others."""
         every = [self, *others]
         both = replace(self, inputs=np.concatenate([each.inputs for each in every]))
-        if all("_drawn_with_logs" in vars(each) for each in every):
-            known = [each._drawn_with_logs for each in every]
-            vars(both)["_drawn_with_logs"] = np.concatenate(known)
+        if all("_drawing" in vars(each) for each in every):
+            vars(both)["_drawing"] = self._drawing.joined([other._drawing for other in others])
         return both
 
     def with_draws(self, n_draws: int, seed: int) -> "ChainBatch":
@@ -152,9 +173,17 @@ class ChainBatch(ByDraws):
         first, size = 1 + sum(link.uniforms for link in self.links[:j]), self.links[j].uniforms
         return uniforms[:, :, first : first + size].reshape(-1, 1, size)
 
-    def link_batch(self, j: int, points: Array) -> Batch:
-        """Return the distributions of link j at points (Q, n, d), as a batch of Q · n."""
-        return self.links[j].batch(self._link_inputs(j, points))
+    def link_at_draws(self, j: int) -> Batch:
+        """Return the distributions of link j at the draws, as a batch of Q · n."""
+        drawing = self._drawing
+        return drawing.links[j] if j in drawing.links else self._new_link_batch(j, self.drawn)
+
+    def _new_link_batch(self, j: int, points: Array) -> Batch:
+        """Return the distributions of link j at points (Q, n, d), computed a part at a time."""
+        rows = self._link_inputs(j, points)
+        step = max(1, _NUMBERS // self.links[j].width(rows[:1]))
+        parts = [rows[start : start + step] for start in range(0, len(rows), step)]
+        return join(list(ordered_map(self.links[j].batch, parts, self.n_jobs)))
 
     def _link_inputs(self, j: int, points: Array) -> NDArray:
         n = points.shape[1]
@@ -187,14 +216,15 @@ class ChainBatch(ByDraws):
     @property
     def drawn(self) -> Array:
         """Draws (Q, n, d) that are spread evenly, the same uniforms for every query."""
-        return self._drawn_with_logs[:, :, :-1]
+        return self._drawing.values[:, :, :-1]
 
     @shared_property
-    def _drawn_with_logs(self) -> Array:
-        """These draws with their log densities behind them, (Q, n, d + 1): links tell both."""
+    def _drawing(self) -> _Drawing:
+        """These draws, their log densities, and the distributions of links where they are few."""
         fixed = self.fixed_uniforms()
         uniforms = np.broadcast_to(fixed, (len(self), *fixed.shape))
         found = np.zeros((*uniforms.shape[:2], self.dim + 1))
+        kept: dict[int, Batch] = {}
 
         for j, output in enumerate(self.order):
             u = self._uniforms_of_link(j, uniforms)
@@ -203,10 +233,22 @@ class ChainBatch(ByDraws):
                 y = batch.sample(u[rows])[:, 0]
                 return np.hstack([y, batch.logpdf_pairs(y)[:, None]])
 
-            link = self._along(j, found, both)
+            if j and self._keeps_links:
+                kept[j] = self._new_link_batch(j, found)
+                link = both(kept[j], np.arange(len(u))).reshape(*found.shape[:2], 2)
+            else:
+                link = self._along(j, found, both)
             found[:, :, output] = link[:, :, 0]
             found[:, :, -1] += link[:, :, 1]
-        return found
+        return _Drawing(found, kept)
+
+    @property
+    def _keeps_links(self) -> bool:
+        """Whether the distributions of links at all draws are few enough to be kept."""
+        widths = [
+            link.width(np.zeros((1, self.inputs.shape[1] + j))) for j, link in enumerate(self.links)
+        ]
+        return len(self) * self.n_draws * sum(widths[1:]) <= _KEPT_NUMBERS
 
     def fixed_draws(self) -> Array:
         """Return the draws that answers are made of."""
@@ -214,11 +256,11 @@ class ChainBatch(ByDraws):
 
     def entropy(self) -> Array:
         """-E log p, by the draws."""
-        return -self._drawn_with_logs[:, :, -1].mean(axis=1)
+        return -self._drawing.values[:, :, -1].mean(axis=1)
 
     def square_integral(self) -> Array:
         """∫ p² = E p, by the draws."""
-        return np.exp(self._drawn_with_logs[:, :, -1]).mean(axis=1)
+        return np.exp(self._drawing.values[:, :, -1]).mean(axis=1)
 
     def fixed_uniforms(self) -> Array:
         """Return the uniforms (n, k) of the draws: independent sets of even ones."""
@@ -279,7 +321,7 @@ class ChainBatch(ByDraws):
             return replace(self, links=self.links[: len(dims)], order=order)
         if len(dims) > 1:
             return PartBatch(self, tuple(dims))
-        inner = self.link_batch(self.order.index(dims[0]), self.drawn)
+        inner = self.link_at_draws(self.order.index(dims[0]))
         return GroupedBatch.of_draws(inner, self.n_draws)
 
     def pair_picture(self, pair: tuple[int, int], across: Array, up: Array) -> Array:
@@ -303,7 +345,7 @@ class ChainBatch(ByDraws):
     def _smoothed_pair(self, first: int, second: int, a: Array, b: Array) -> Array:
         """Return p(a) Σ_m K(a - a_m) p(b | draw m) / Σ_m K(a - a_m), (Q, len(a), len(b))."""
         draws = self.drawn[:, :, first]
-        later = self.link_batch(self.order.index(second), self.drawn).pdf(b[:, None])
+        later = self.link_at_draws(self.order.index(second)).pdf(b[:, None])
         quarters = np.quantile(draws, [0.25, 0.75], axis=1)
         spread = np.minimum(draws.std(axis=1), (quarters[1] - quarters[0]) / _NORMAL_QUARTERS)
         width = np.maximum(_PICTURE_WIDTH * spread, _NARROWEST)[:, None, None]

@@ -68,7 +68,7 @@ class JointQuestions(LazyBatches):
         Parameters
         ----------
         n_draws : int
-            Draws of each query, rounded up to a power of two.
+            Draws of each query, rounded up to a power of two; several orders share them.
         random_state : int
             Their seed.
         """

@@ -12,6 +12,7 @@ from kcdo.distributions.roots import monotone_roots
 from kcdo.errors import InvalidInputError
 
 _MOST_KNOTS = 4096
+_FEWEST_DRAWS = 16  # of a part, where parts have draws
 
 
 class MixtureBatch(Batch):
@@ -92,8 +93,14 @@ class MixtureBatch(Batch):
         return MixtureBatch([mapped(part) for part in self.parts], self.weights)
 
     def with_draws(self, n_draws: int, seed: int) -> "MixtureBatch":
-        """Return the same distributions; what is computed from draws then uses other draws."""
-        return MixtureBatch([part.with_draws(n_draws, seed) for part in self.parts], self.weights)
+        """Return the same distributions; what is computed from draws then uses other draws.
+
+        Parts share them, each with draws of its own.
+        """
+        k = len(self.parts)
+        each = max(_FEWEST_DRAWS, 1 << ((n_draws // k).bit_length() - 1))
+        parts = [part.with_draws(each, k * seed + i) for i, part in enumerate(self.parts)]
+        return MixtureBatch(parts, self.weights)
 
     def fixed_draws(self) -> Array | None:
         """Return draws of the parts, of each as many as its weight, where all queries agree."""
@@ -101,11 +108,10 @@ class MixtureBatch(Batch):
         known = [draws for draws in drawn if draws is not None]
         if len(known) < len(drawn) or np.any(self.weights != self.weights[:1]):
             return None
-        n = min(draws.shape[1] for draws in known)
-        ends = np.rint(n * np.cumsum(self.weights[0])).astype(int)
-        # each part gives other ones: together they are spread as evenly as those of one part
-        starts = [0, *ends[:-1]]
-        parts = [draws[:, a:b] for draws, a, b in zip(known, starts, ends, strict=True)]
+        shares = np.maximum(self.weights[0], 1e-12)
+        n = min(draws.shape[1] / share for draws, share in zip(known, shares, strict=True))
+        sizes = np.rint(n * shares).astype(int)
+        parts = [draws[:, :size] for draws, size in zip(known, sizes, strict=True)]
         return np.concatenate(parts, axis=1)
 
     def pair_picture(self, pair: tuple[int, int], across: Array, up: Array) -> Array:
@@ -246,21 +252,24 @@ class MixtureBatch(Batch):
             return super().square_integral()
         out = np.zeros(len(self))
         for k, part in enumerate(self.parts):
-            others = self.weights.copy()
-            others[:, k] = 0.0
-            rest = MixtureBatch(self.parts, others)
+            others = [i for i in range(len(self.parts)) if i != k]
             out += self.weights[:, k] ** 2 * part.square_integral()
-            out += self.weights[:, k] * rest._mean_density(part)
+            if others:
+                rest = MixtureBatch([self.parts[i] for i in others], self.weights[:, others])
+                out += self.weights[:, k] * rest._mean_density(part)
         return out
 
     def _mean_density(self, under: Batch) -> Array:
-        """Return E p(Y) for Y of another batch, (Q,)."""
-        parts = [
-            np.einsum("qk,qk->q", masses, self.take(rows).pdf_each(points))
-            for rows in self._blocks()
-            for points, masses in [under.take(rows).quadrature()]
-        ]
-        return np.concatenate(parts)
+        """Return E p(Y) for Y of another batch, (Q,); of many draws of Y by some."""
+
+        def of_some(rows: Rows) -> Array:
+            points, masses = under.take(rows).quadrature()
+            if under.fixed_draws() is not None:
+                points = points[:, :_FEWEST_DRAWS]  # the first sets of even draws
+                masses = np.full(points.shape[:2], 1.0 / points.shape[1])
+            return np.einsum("qk,qk->q", masses, self.take(rows).pdf_each(points))
+
+        return np.concatenate([of_some(rows) for rows in self._blocks()])
 
     def _mixed(self, answer: Callable[[Batch], Array]) -> Array:
         out = self.weights[:, :1] * answer(self.parts[0])

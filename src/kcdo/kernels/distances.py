@@ -34,6 +34,9 @@ def scaled_squared_distances(A: Array, B: Array, scales: Array) -> Array:
     squared += b_norms[None, :]
     tolerance = np.finfo(A.dtype).eps ** 0.375  # relative error left: eps/tolerance, 1e-10
     rows, columns = np.nonzero(squared < tolerance * (a_norms.max() + b_norms.max()))
+    # the bound above is that of the largest; beside an outlier, few of these pairs cancel
+    cancels = squared[rows, columns] < tolerance * (a_norms[rows] + b_norms[columns])
+    rows, columns = rows[cancels], columns[cancels]
     if len(rows):
         squared[rows, columns] = _paired_squared_distances(A, B, scales, rows, columns)
     return squared

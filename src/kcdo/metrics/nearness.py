@@ -30,6 +30,7 @@ __all__ = ["InputScale", "distances", "input_scales", "nearness", "periods", "pl
 
 _SCALE_ROWS = 80
 _JOINT_SCALE_ROWS = 24  # of several outputs, whose answers take many draws
+_SCALE_DRAWS = 32  # of each, which many rows average
 _QUANTILES = 24
 _LEAST_WIDTH = 1e-100
 
@@ -148,8 +149,9 @@ def place_and_width(dist: Predictive) -> tuple[Array, Array]:
     return quantiles.mean(axis=1), 1.0 / (2.0 * np.sqrt(np.pi) * square)
 
 
-def _place_and_log_width(dist: Predictive) -> tuple[Array, Array]:
-    place, width = place_and_width(dist)
+def _place_and_log_width(dist: Any) -> tuple[Array, Array]:
+    few = dist.with_draws(_SCALE_DRAWS) if dist.n_outputs > 1 else dist
+    place, width = place_and_width(few)
     return place, np.log(width)
 
 

@@ -12,10 +12,9 @@ from kcdo.metrics.joint import dawid_sebastiani_score, energy_score, variogram_s
 from kcdo.metrics.predictive import Predictive, checked_outputs
 from kcdo.metrics.ranks import multivariate_ranks
 
-_DRAWS, _DRAWS_PER_OUTPUT = 128, 16  # of each row
-_TENTHS, _RANK_DRAWS = 10, 39  # of 40 ranks, four in each tenth
-_MARGINAL_DRAWS = 128  # of each row, over which marginals of a chain are mixtures
-JOINT_AT_ONCE = 20  # rows whose scores are asked together: few enough that their marginals are kept
+_DRAWS, _DRAWS_PER_OUTPUT = 64, 8  # of each row
+_TENTHS, _RANK_DRAWS = 10, 19  # of 20 ranks, two in each tenth
+_DRAWS_AT_ONCE = 3200  # times links: so few that their distributions are kept for all questions
 
 
 def for_scores(dist: Any) -> Any:
@@ -23,9 +22,22 @@ def for_scores(dist: Any) -> Any:
 
     What a chain draws is kept, and serves every marginal.
     """
-    few = dist.with_draws(max(_MARGINAL_DRAWS, _DRAWS_PER_OUTPUT * dist.n_outputs))
+    few = dist.with_draws(_draws_of_each(dist.n_outputs))
     few.mean()
     return few
+
+
+def rows_at_once(d: int) -> int:
+    """Return how many rows of d outputs are scored together.
+
+    >>> [rows_at_once(d) for d in (2, 3, 8, 16)]
+    [50, 25, 7, 1]
+    """
+    return max(1, _DRAWS_AT_ONCE // (_draws_of_each(d) * max(1, d - 1)))
+
+
+def _draws_of_each(d: int) -> int:
+    return max(_DRAWS, _DRAWS_PER_OUTPUT * d)
 
 
 def joint_scores(
@@ -33,8 +45,8 @@ def joint_scores(
 ) -> dict[str, Any]:
     """Return the scores of several outputs at once, in units of the spread of each.
 
-    Scores are of the same draws, 128 of each query or 16 times the outputs, as those of a chain of
-    outputs are most of the work; a chain of one order gives those it answers by. Ranks are among 39
+    Scores are of the same draws, 64 of each query or 8 times the outputs, as those of a chain of
+    outputs are most of the work; a chain gives those it answers by. Ranks are among 19
     draws of their own.
 
     Parameters
@@ -87,9 +99,9 @@ def joint_scores(
 
 def _draws_of(dist: Any, d: int, random_state: int) -> Array:
     """Return draws of every query, (Q, n, d): those that a chain has anyway, if they are enough."""
-    n = max(_DRAWS, _DRAWS_PER_OUTPUT * d)
+    n = _draws_of_each(d)
     fixed = dist.fixed_draws() if hasattr(dist, "fixed_draws") else None
-    if fixed is not None and fixed.shape[1] >= n:
+    if fixed is not None and fixed.shape[1] >= n // 2:  # orders of unlike weights give fewer
         return fixed
     return dist.sample(n, random_state=random_state).reshape(len(dist), n, -1)
 

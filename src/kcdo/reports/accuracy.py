@@ -18,7 +18,7 @@ from kcdo.metrics import (
     pit_values,
 )
 from kcdo.metrics.nearness import place_and_width
-from kcdo.metrics.several import JOINT_AT_ONCE, for_scores
+from kcdo.metrics.several import for_scores, rows_at_once
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _AT_ONCE = 500  # rows whose distributions fit into what is kept of them
@@ -136,7 +136,7 @@ def measure_in_parts(
 
     ``show`` is told how many more rows are done.
     """
-    step, unit, parts = _AT_ONCE if flat else JOINT_AT_ONCE, Y.std(axis=0), []
+    step, unit, parts = _AT_ONCE if flat else rows_at_once(Y.shape[1]), Y.std(axis=0), []
     for start in range(0, len(Y), step):
         rows = slice(start, start + step)
         parts.append(measure_accuracy(dist[rows], Y[rows], flat, marginal, unit))

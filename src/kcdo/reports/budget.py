@@ -14,15 +14,17 @@ from kcdo.reports.effects import predicted_statistics
 from kcdo.tables import table_columns
 
 _SECONDS = {"importances": 6.0, "accuracy": 9.0, "effects": 8.0, "curves": 24.0}
+_PER_OUTPUT = 0.1  # of these seconds for each of several outputs: about what a report of one takes
 _QUICK = 0.5  # seconds; a probe that is slower is not repeated
 _LEVELS = ["mean", "q05", "q50", "q95"]
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Seconds that one query takes, in each part of a report, as measured."""
+    """Seconds that one query takes, in each part of a report, as measured, and those there are."""
 
     seconds: dict[str, float]
+    share: float = 1.0  # of the minute
 
     @classmethod
     def measured(cls, model: FittedModel, X: Any, axes: Sequence[Axis]) -> Self:
@@ -33,8 +35,9 @@ class Budget:
             "effects": lambda: predicted_statistics(model.conditional(X)),
             "curves": lambda: _ask_curves(model, X, axes),
         }
-        n = len(model.conditional(X))
-        return cls({what: _time(work) / n for what, work in asked.items()})
+        n, d = len(model.conditional(X)), len(axes)
+        share = 1.0 if d == 1 else min(1.0, _PER_OUTPUT * d)
+        return cls({what: _time(work) / n for what, work in asked.items()}, share)
 
     def queries(self, what: str, least: int, most: int) -> int:
         """Return how many queries a part of the report may ask.
@@ -42,7 +45,7 @@ class Budget:
         Rounded to a power of two times ``most``, so that the same model on the same machine makes
         the same report.
         """
-        allowed = _SECONDS[what] / max(self.seconds[what], 1e-9)
+        allowed = self.share * _SECONDS[what] / max(self.seconds[what], 1e-9)
         if allowed >= most:
             return most
         halvings = math.ceil(math.log2(most / allowed))

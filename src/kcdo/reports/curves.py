@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.distributions import ConditionalDistribution
 from kcdo.metrics.nearness import place_and_width
+from kcdo.metrics.several import rows_at_once
 from kcdo.progress import Progress
 from kcdo.reports.columns import Column, FittedModel
 from kcdo.reports.packing import packed, packed_floats
@@ -86,12 +87,16 @@ def compute_curves(
     """
     n_curves = len(columns[0])
     step = max(64, min(2048, _HELD_MASSES // int(model.report_.n_nodes)))
+    if len(axes) > 1:
+        step = rows_at_once(len(axes))
     outputs = [_Marginal(axis) for axis in axes]
     pairs = output_pairs(len(axes))
     joints = [_Joint(pair, axes, _SIDES[len(pairs)]) for pair in pairs]
     for start in range(0, n_curves, step):
         part = [column[start : start + step] for column in columns]
         dist = model.conditional(table_like(X, part))
+        if not flat:
+            dist.fixed_draws()  # first, so that marginals and pairs share what a chain draws
         for k, output in enumerate(outputs):
             output.add(dist if flat else dist.marginal(k))
         for joint in joints:

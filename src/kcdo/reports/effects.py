@@ -18,6 +18,7 @@ _CATEGORIES = 8
 _MOST_ROWS = 60
 _FEWEST_ROWS = 8
 _MOST_EFFECTS = 24
+_DRAWS = 32  # of each query of several outputs: averages over rows follow
 STATISTICS = ("mean", "q05", "q25", "q50", "q75", "q95")
 
 
@@ -70,8 +71,8 @@ def predicted_statistics(dist: ConditionalDistribution) -> dict[str, Array]:
 
     Averages over rows need no more, and marginals would be asked for as many predictions again.
     """
-    draws = dist.fixed_draws()
-    if draws is None or dist.flat:
+    draws = None if dist.n_outputs == 1 else dist.with_draws(_DRAWS).fixed_draws()
+    if draws is None:
         return dist.summary(STATISTICS)
     quantiles = np.quantile(draws, [0.01 * float(name[1:]) for name in STATISTICS[1:]], axis=1)
     return dict(zip(STATISTICS, [draws.mean(axis=1), *quantiles], strict=True))
