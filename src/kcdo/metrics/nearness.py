@@ -29,7 +29,7 @@ from kcdo.validation import categorical_positions
 __all__ = ["InputScale", "distances", "input_scales", "nearness", "periods", "place_and_width"]
 
 _SCALE_ROWS = 80
-_JOINT_SCALE_ROWS = 24  # of several outputs, whose answers take many draws
+_JOINT_SCALE_ROWS, _FEWEST_SCALE_ROWS = 48, 8  # times outputs, whose answers take many draws
 _SCALE_DRAWS = 32  # of each, which many rows average
 _QUANTILES = 24
 _LEAST_WIDTH = 1e-100
@@ -74,8 +74,8 @@ def input_scales(model: Any, X: Any) -> list[InputScale]:
     kernel = getattr(getattr(model, "report_", None), "kernel_x", None)
     repeats = periods(kernel, len(columns))
     named = set() if kernel is None else categorical_positions(kernel, len(columns))
-    joint = getattr(model, "n_outputs", 1) > 1
-    rows = _JOINT_SCALE_ROWS if joint else _SCALE_ROWS
+    d = getattr(model, "n_outputs", 1)
+    rows = _SCALE_ROWS if d == 1 else max(_FEWEST_SCALE_ROWS, _JOINT_SCALE_ROWS // d)
     moved = shuffled_divergences(model.conditional, X, _place_and_log_width, rows)
     roots = np.sqrt(moved).tolist()
     found = []
@@ -150,7 +150,8 @@ def place_and_width(dist: Predictive) -> tuple[Array, Array]:
 
 
 def _place_and_log_width(dist: Any) -> tuple[Array, Array]:
-    few = dist.with_draws(_SCALE_DRAWS) if dist.n_outputs > 1 else dist
+    by_draws = dist.n_outputs > 1 and hasattr(dist, "with_draws")
+    few = dist.with_draws(_SCALE_DRAWS) if by_draws else dist
     place, width = place_and_width(few)
     return place, np.log(width)
 

@@ -44,8 +44,13 @@ class Axis:
 
 def output_axes(dist: ConditionalDistribution, outputs: Sequence[Column]) -> list[Axis]:
     """Return an axis for each output that shows the data and nearly all of what is predicted."""
-    levels = dist.summary(["q01", "q25", "q75", "q99"])
-    q01, q25, q75, q99 = (levels[name].reshape(len(dist), -1) for name in levels)
+    levels = np.array([0.01, 0.25, 0.75, 0.99])
+    draws = None if dist.n_outputs == 1 else dist.fixed_draws()  # marginals would ask them again
+    if draws is None:
+        found = dist.quantile(levels).reshape(len(dist), len(levels), -1).transpose(1, 0, 2)
+    else:
+        found = np.quantile(draws, levels, axis=1)
+    q01, q25, q75, q99 = found
     axes = []
     for k, output in enumerate(outputs):
         low, high = np.quantile(q01[:, k], 0.01), np.quantile(q99[:, k], 0.99)

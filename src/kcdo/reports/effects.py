@@ -17,7 +17,7 @@ _STEPS, _FEW_STEPS = 15, 7  # values of an input; the fewer where a model answer
 _CATEGORIES = 8
 _MOST_ROWS = 60
 _FEWEST_ROWS = 8
-_MOST_EFFECTS = 24
+_MOST_EFFECTS, _FEW = 24, 4  # inputs whose effects are measured
 _DRAWS = 32  # of each query of several outputs: averages over rows follow
 STATISTICS = ("mean", "q05", "q25", "q50", "q75", "q95")
 
@@ -50,11 +50,12 @@ def measure_effects(
 ) -> tuple[list[Effect], int]:
     """Return the effects of the first inputs of an order, and how many are left out.
 
-    They ask about so many queries: fewer values of each input where that is not much.
+    They ask about so many queries: where that is not much, fewer values of each input, then fewer
+    inputs.
     """
     varied = [i for i in order if len(_values(shown.inputs[i], _STEPS)) > 1]
-    measured = varied[:_MOST_EFFECTS]
-    for steps in (_STEPS, _FEW_STEPS):
+    for steps, most in ((_STEPS, _MOST_EFFECTS), (_FEW_STEPS, _MOST_EFFECTS), (_FEW_STEPS, _FEW)):
+        measured = varied[:most]
         choices = [_values(shown.inputs[i], steps) for i in measured]
         asked = sum(len(values) for values in choices)
         if asked * _FEWEST_ROWS <= most_queries:
