@@ -37,7 +37,9 @@ def test_leverages_of_rows_behind_the_sums(weighted):
     expected = system.one_minus_leverage()[:7]
     counts = 1.0 if system.sums.counts else weights[:7]
     assert not (weighted and system.sums.counts)
-    np.testing.assert_allclose(1.0 - system.leverage_at(X[:7], weights[:7]), expected, rtol=1e-10)
+    np.testing.assert_allclose(
+        system.one_minus_leverage_at(X[:7], weights[:7]), expected, rtol=1e-10
+    )
     halves = system.section(X[:7]) @ system.half_inverse
     found = 1.0 - np.einsum("ij,ij->i", halves, halves) * counts
     np.testing.assert_allclose(found, expected, rtol=1e-10)

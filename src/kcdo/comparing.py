@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
 from kcdo.rivals.base import log_probability
-from kcdo.rows import dealt
+from kcdo.rows import Fold, Kin, in_folds
 
 __all__ = ["Comparison", "Difference", "Result", "compare", "folds_of"]
 
@@ -21,7 +21,6 @@ _SURE, _LIKELY = 2.6, 2.0  # standard errors: 99 and 95 in a hundred
 _QUANTILES = (np.arange(999) + 0.5) / 999
 
 Rows = NDArray[np.integer]
-Fold = tuple[Rows, Rows]  # rows to fit to, rows held out
 Fitter = Callable[[Rows, int], Any]  # rows and fold -> something with ``conditional(rows)``
 
 
@@ -252,15 +251,14 @@ def folds_of(
     [[2, 3], [4, 5]]
     """
     if time is not None:
-        parts = np.array_split(np.argsort(time, kind="stable"), count + 1)
-        return [(np.concatenate(parts[:k]), parts[k]) for k in range(1, count + 1)]
+        return in_folds(n, count, seed, _kin(time, ordered=True))
     if groups is None:
-        return [_apart(np.isin(np.arange(n), fold)) for fold in dealt(n, count, seed)]
-    names, member = np.unique(groups, return_inverse=True)
-    if len(names) < count:
-        raise InvalidInputError(f"{count} folds need as many groups, here are {len(names)}.")
-    return [_apart(np.isin(member, fold)) for fold in dealt(len(names), count, seed)]
+        return in_folds(n, count, seed)
+    kin = _kin(groups, ordered=False)
+    if kin.count < count:
+        raise InvalidInputError(f"{count} folds need as many groups, here are {kin.count}.")
+    return in_folds(n, count, seed, kin)
 
 
-def _apart(held_out: NDArray[np.bool_]) -> Fold:
-    return np.flatnonzero(~held_out), np.flatnonzero(held_out)
+def _kin(labels: Array, *, ordered: bool) -> Kin:
+    return Kin(np.unique(labels, return_inverse=True)[1], ordered)

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array, in_order
 from kcdo.systems import Groups
 
+Fold = tuple[NDArray[np.integer], NDArray[np.integer]]  # rows that learn, rows that judge
+
 _OUTLIER, _DRAWN_TO = 100.0, 5.0  # distances from the median, in interquartile ranges
 _GAP = 300.0  # times the distance of the farthest other row
 _FEW_OUTLIERS = 0.002  # of the weight
@@ -37,7 +39,7 @@ class Kin:
         """Return the labels of some rows."""
         return replace(self, labels=self.labels[rows])
 
-    def folds(self, count: int, seed: int) -> list[tuple[NDArray[np.integer], NDArray[np.integer]]]:
+    def folds(self, count: int, seed: int) -> list[Fold]:
         """Return places of rows that learn and of rows that judge, for each fold.
 
         Groups judge as a whole. Of moments there are consecutive blocks, each judged by what all
@@ -94,11 +96,9 @@ class Rows:
         kin = None if self.kin is None else self.kin.take(rows)
         return Rows(self.X[rows], self.Y[rows], self.weights[rows], kin)
 
-    def folds(self, count: int, seed: int) -> list[tuple[NDArray[np.integer], NDArray[np.integer]]]:
+    def folds(self, count: int, seed: int) -> list[Fold]:
         """Return places of rows that learn and of rows that judge, for each fold."""
-        if self.kin is not None:
-            return self.kin.folds(count, seed)
-        return _each_fold(fold_numbers(len(self), min(count, len(self)), seed))
+        return in_folds(len(self), count, seed, self.kin)
 
     def one_of_each(self, seed: int) -> "Rows":
         """Return one row of each group, at random; all rows where there are no groups."""
@@ -165,25 +165,24 @@ def sampled(n: int, most: int, seed: int) -> NDArray[np.integer]:
     return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
 
 
-def _each_fold(
-    fold_of: NDArray[np.integer],
-) -> list[tuple[NDArray[np.integer], NDArray[np.integer]]]:
+def in_folds(n: int, count: int, seed: int, kin: Kin | None = None) -> list[Fold]:
+    """Return places of rows that learn and of rows that judge, for each fold of n rows.
+
+    At random, of equal size; where rows belong together, as :meth:`Kin.folds` says.
+
+    >>> [(len(learn), len(judge)) for learn, judge in in_folds(7, 3, seed=0)]
+    [(4, 3), (5, 2), (5, 2)]
+    """
+    if kin is not None:
+        return kin.folds(count, seed)
+    return _each_fold(fold_numbers(n, min(count, n), seed))
+
+
+def _each_fold(fold_of: NDArray[np.integer]) -> list[Fold]:
     return [
         (np.flatnonzero(fold_of != each), np.flatnonzero(fold_of == each))
         for each in range(int(fold_of.max()) + 1)
     ]
-
-
-def dealt(n: int, folds: int, seed: int) -> list[NDArray[np.integer]]:
-    """Return the places of n rows in random order, dealt out to folds in turn.
-
-    For scores of whole models. Fits choose by the folds of :func:`fold_numbers`, which are others.
-
-    >>> [len(fold) for fold in dealt(7, 3, seed=0)]
-    [3, 2, 2]
-    """
-    order = np.random.default_rng(seed).permutation(n)
-    return [order[start::folds] for start in range(folds)]
 
 
 def fold_numbers(n: int, folds: int, seed: int) -> NDArray[np.integer]:

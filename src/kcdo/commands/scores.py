@@ -16,7 +16,7 @@ from kcdo.frames import take_rows
 from kcdo.metrics.in_turn import FEWEST_ROWS, held_out_in_turn, n_others
 from kcdo.metrics.several import for_scores, rows_at_once
 from kcdo.reports.foretold import Foretold
-from kcdo.rows import Kin, dealt
+from kcdo.rows import Kin, sampled
 
 _LEVELS = (0.5, 0.9, 0.95)
 _AT_ONCE = 500  # rows whose distributions fit into what is kept of them
@@ -44,8 +44,7 @@ def scores(
 
 def foretold(model: Model, X: Any, Y: Any) -> Foretold:
     """Return how rows that were kept back from the fit are foretold, of many some at random."""
-    (order,) = dealt(len(Y), 1, seed=0)
-    rows = np.sort(order[:_MOST_KEPT])
+    rows = sampled(len(Y), _MOST_KEPT, seed=0)
     dist = model.estimator.conditional(take_rows(X, rows))
     return Foretold.of(model.estimator, [(rows, dist)], _columns(Y), in_turn=False)
 

@@ -13,7 +13,7 @@ from kcdo.conformal.thresholds import Folds, Split
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.frames import take_rows
 from kcdo.metrics.predictive import checked_outputs
-from kcdo.rows import dealt
+from kcdo.rows import in_folds
 
 _FOLDS = 10
 _SAME_MEANS = 3e-3  # of the spread of the outputs: other weights move means more than rounding does
@@ -165,4 +165,4 @@ def _folds(n: int, folds: int | None) -> list[np.ndarray]:
         raise InvalidInputError(
             f"folds must be a whole number from 2 to the number of rows, {n}; got {folds!r}."
         )
-    return [np.sort(fold) for fold in dealt(n, count, seed=0)]
+    return [held_out for _, held_out in in_folds(n, count, seed=0)]

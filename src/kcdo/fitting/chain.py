@@ -29,11 +29,10 @@ from kcdo.fitting.spec import ModelSpec
 from kcdo.kernels import Automatic, Kernel, OnColumns, Product
 from kcdo.parallel import ordered_map, thread_count
 from kcdo.progress import Deadline, Progress
-from kcdo.rows import Rows
+from kcdo.rows import Fold, Rows
 from kcdo.systems import Exact, Solver
 
 ChooseSolver = Callable[[NDArray, Array], Solver]  # for inputs and weights
-Fold = tuple[NDArray[np.integer], NDArray[np.integer]]  # rows that learn, rows that judge
 
 _MOST_ON_GRID = 3  # outputs of which a grid is tried
 _MANY_OUTPUTS = 8  # beyond which fewer orders are tried

@@ -35,7 +35,7 @@ from kcdo.fitting.rules import held_out_residual_sd, heuristic
 from kcdo.fitting.weights import combined_weights
 from kcdo.kernels import FreeScales, Kernel, with_median_scales
 from kcdo.parallel import blas_limit, ordered_map
-from kcdo.rows import Rows
+from kcdo.rows import Fold, Rows
 from kcdo.systems import Exact, Groups
 
 _STEPS = ((0.7, 1.5, 0.5), (0.35, 0.75, 0.25))  # of log scales, log noise, log widths
@@ -43,7 +43,6 @@ _TAIL_SHARE = 0.02  # so that no single row decides
 _INFLATION = (0.25, 1e8)
 _FIRST_NOISE, _LEAST_NOISE, _MOST_NOISE = 0.5, 1e-6, 1e3
 
-Fold = tuple[NDArray[np.integer], NDArray[np.integer]]
 Maker = Callable[[Rows], ComponentParameters]
 
 

@@ -49,17 +49,16 @@ from kcdo.rows import Rows
 from kcdo.systems import (
     Centres,
     KeptRows,
+    Leverages,
     Nystrom,
     NystromSums,
     NystromSystem,
     WhitenedSums,
-    squared_norms,
     whitened_basis,
 )
 
 _WEIGHT_DIGITS = 5
 _EVEN_NOISES = (0.03, 1.0)
-_LEAST_REMAINING = 1e-9  # of 1 - leverage
 _BITS = 20  # of numbers that searches see: other chunks, other last bits, and the same choice
 
 
@@ -129,7 +128,7 @@ class SampleSystem:
 
     def one_minus_leverage(self) -> Array:
         """Return 1 - leverage of the rows of the sample."""
-        return 1.0 - self.system.leverage_at(self.rows.X, self.rows.weights)
+        return self.system.one_minus_leverage_at(self.rows.X, self.rows.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,9 +190,9 @@ class StreamedLocation:
     def residual_map(self, effort: StreamEffort) -> "ResidualMap":
         """Return what tasks need, without what they do not."""
         few = self.system.sums.weight <= effort.many_per_centre * len(self.system.centres)
-        half = self.system.half_inverse if few else None
+        leverages = self.system.leverages if few else None
         light = replace(self.map, spread=replace(self.map.spread))  # each worker factors its own
-        return ResidualMap(light, half, self.system.sums.counts)
+        return ResidualMap(light, leverages)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,19 +200,16 @@ class ResidualMap:
     """Held-out residuals of rows behind the sums of a location."""
 
     map: LocationScaleMap
-    half: Array | None  # W (m, r): the leverage of a row is |k(x, centres) W|², times its weight
-    counts: bool
+    leverages: Leverages | None  # None: there are so many rows that none counts
 
     def __call__(self, chunk: Chunk) -> Array:
         """Return the residuals, (N, d)."""
         X, Y, weights = chunk
         location, scale = self.map(X)
-        if self.half is None:  # leverages are at most m, all together: no row counts
+        if self.leverages is None:  # they are at most m, all together
             return (Y - location) / scale
-        norms = squared_norms(self.map.location.centres.section(X), self.half)
-        leverage = norms * (1.0 if self.counts else weights)
-        one_minus_leverage = np.maximum(1.0 - leverage, _LEAST_REMAINING)
-        return (Y - location) / (one_minus_leverage[:, None] * scale)
+        section = self.map.location.centres.section(X)
+        return (Y - location) / (self.leverages.one_minus(section, weights)[:, None] * scale)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kcdo.frames import take_rows
-from kcdo.rows import Kin, dealt, sampled
+from kcdo.rows import Kin, in_folds, sampled
 
 FEWEST_ROWS = 20
 MOST_FITTED = 20_000  # more rows take too long to fit again
 _FOLDS = 5
+_SEED = 1  # not that of the folds by which fits choose
 _FEW = 2_000  # rows that are all held out in turn
 
 Places = NDArray[np.integer]
@@ -49,7 +50,7 @@ def n_fits(n: int, kin: Kin | None = None) -> int:
     """
     if n > _FEW:
         return 1
-    return _FOLDS if kin is None else len(kin.folds(_FOLDS, seed=0))
+    return len(in_folds(n, _FOLDS, _SEED, kin))
 
 
 def n_others(n: int, most: int, kin: Kin | None = None) -> int | None:
@@ -63,24 +64,11 @@ def n_others(n: int, most: int, kin: Kin | None = None) -> int | None:
 
 def _parts(n: int, most: int, most_fitted: int, kin: Kin | None) -> list[tuple[Places, Places]]:
     """Return the rows that are fitted, and those that are then asked about, of each fit."""
-    if kin is not None:
-        return _kin_parts(kin, most, most_fitted)
-    if n_fits(n) == 1:
-        (order,) = dealt(n, 1, seed=0)
-        asked, others = np.split(order, [min(most, n // _FOLDS)])
-        return [(np.sort(others[:most_fitted]), np.sort(asked))]
-    share = max(1, most // _FOLDS)
-    folds = dealt(n, _FOLDS, seed=0)
-    return [(np.setdiff1d(np.arange(n), fold), np.sort(fold[:share])) for fold in folds]
-
-
-def _kin_parts(kin: Kin, most: int, most_fitted: int) -> list[tuple[Places, Places]]:
-    """Return such rows, where those that belong together are asked about together."""
-    folds = kin.folds(_FOLDS, seed=0)
-    if n_fits(len(kin.labels), kin) == 1:
-        folds = folds[-1:]  # in time the one that most rows come before
-    share = max(1, most // len(folds))
-    return [(_some(fitted, most_fitted), _some(asked, share)) for fitted, asked in folds]
+    found = in_folds(n, _FOLDS, _SEED, kin)
+    if n_fits(n, kin) == 1:
+        found = found[-1:]  # in time the one that most rows come before
+    share = max(1, most // len(found))
+    return [(_some(fitted, most_fitted), _some(asked, share)) for fitted, asked in found]
 
 
 def _some(rows: Places, most: int) -> Places:

@@ -17,7 +17,7 @@ from kcdo.systems.groups import Groups, effective_size
 from kcdo.systems.kept import KeptRows
 from kcdo.systems.leave_one_out import left_out_share, one_minus_leverage, residuals
 from kcdo.systems.nearest import NEIGHBOURS, NearestRows, NearestSystem, rows_used
-from kcdo.systems.nystrom import NystromSystem, WhitenedSums, squared_norms, whitened_basis
+from kcdo.systems.nystrom import Leverages, NystromSystem, WhitenedSums, whitened_basis
 from kcdo.systems.options import Exact, Iterative, Nystrom, Solver
 from kcdo.systems.sums import NystromSums
 
@@ -35,6 +35,7 @@ __all__ = [
     "Groups",
     "Iterative",
     "KeptRows",
+    "Leverages",
     "NearestRows",
     "NearestSystem",
     "Nystrom",
@@ -53,7 +54,6 @@ __all__ = [
     "one_minus_leverage",
     "residuals",
     "rows_used",
-    "squared_norms",
     "unfactored",
     "whitened_basis",
 ]

@@ -23,6 +23,7 @@ from kcdo.systems.sums import NystromSums
 
 EIGENVALUE_CUT = 1e-8
 _ROWS_AT_A_TIME = 8192
+_LEAST_OF_SUMS = 1e-9  # of 1 - leverage, where only sums over rows are left
 _LEAST_REMAINING = 1e-12  # of 1 - leverage: a row that is the only one of its kind has leverage 1
 _MOST_JITTERS = 8
 _MATRICES = 5  # of centres by centres, while sums are whitened and factored
@@ -200,19 +201,19 @@ class NystromSystem(System):
         pass over the data.
         """
         section = cross_gram(self.kernel, X, self.centres, n_jobs=self.n_jobs)
-        leverage = self._leverage(section, weights)
+        remaining = self.leverages.one_minus(section, weights)[:, None]
         fitted = section @ self.solve(condensed)
-        return (fitted - leverage[:, None] * B) / (1.0 - leverage)[:, None]
+        return (fitted - (1.0 - remaining) * B) / remaining
 
-    def leverage_at(self, X: NDArray, weights: Array) -> Array:
-        """Return the leverage of rows that are among those behind the sums, less than 1."""
+    def one_minus_leverage_at(self, X: NDArray, weights: Array) -> Array:
+        """Return 1 - leverage of rows that are among those behind the sums, more than 0."""
         section = cross_gram(self.kernel, X, self.centres, n_jobs=self.n_jobs)
-        return self._leverage(section, weights)
+        return self.leverages.one_minus(section, weights)
 
-    def _leverage(self, section: Array, weights: Array) -> Array:
-        leverage = self._squared_norms(section) * (1.0 if self.sums.counts else weights)
-        # the rest divides a difference of two predictions: less of it would divide rounding errors
-        return np.minimum(leverage, 1.0 - 1e-9)
+    @property
+    def leverages(self) -> "Leverages":
+        """What tells leverages from sections, without the sums: for tasks of a streamed fit."""
+        return Leverages(self.half_inverse, self.sums.counts)
 
     def held_out_weights(self, rows: RowNumbers) -> Array:
         """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows."""
@@ -260,12 +261,8 @@ class NystromSystem(System):
     def _one_minus_leverage(self, rows: RowNumbers) -> Array:
         out = np.empty(len(rows))
         for part in _parts(len(rows)):
-            out[part] = self._squared_norms(self._section_of(rows[part]))
+            out[part] = squared_norms(self._section_of(rows[part]), self.half_inverse)
         return np.maximum(1.0 - self._leaving[rows] * out, _LEAST_REMAINING)
-
-    def _squared_norms(self, section: Array) -> Array:
-        """Return kᵀ A⁻¹ k for sections k, (b, m) -> (b,), by one product with a half of A⁻¹."""
-        return squared_norms(section, self.half_inverse)
 
     @cached_property
     def half_inverse(self) -> Array:
@@ -274,6 +271,22 @@ class NystromSystem(System):
 
     def _section_of(self, rows: RowNumbers | slice) -> Array:
         return cross_gram(self.kernel, self._rows.X[rows], self.centres, n_jobs=self.n_jobs)
+
+
+@dataclass(frozen=True, eq=False)
+class Leverages:
+    """Leverages of rows that are among those behind the sums, from sections of their inputs."""
+
+    half_inverse: Array  # W (m, r), with WWᵀ = A⁻¹
+    counts: bool  # whether the weight of a row says how often it was seen
+
+    def one_minus(self, section: Array, weights: Array) -> Array:
+        """Return 1 - leverage of rows with sections (b, m) and weights (b,).
+
+        It divides differences of two predictions: less than a little would divide rounding errors.
+        """
+        norms = squared_norms(section, self.half_inverse)
+        return np.maximum(1.0 - norms * (1.0 if self.counts else weights), _LEAST_OF_SUMS)
 
 
 def squared_norms(section: Array, half_inverse: Array) -> Array:
