@@ -93,29 +93,26 @@ class AtomShares:
 
         ``continuous`` are distributions of the outputs there.
         """
-        found = self._of_likeness(self.rows.likeness(X))
-        if not self.of_intervals:
-            return found
-        return found + self.of_intervals * interval_masses(self.atoms, continuous)
+        return self._of_likeness(self.rows.likeness(X), continuous)
 
     def held_out(self, rows: NDArray[np.integer], continuous: Batch) -> Array:
         """Return these probabilities at some of the rows, each left out, (n, A).
 
         ``continuous`` are distributions of the outputs there, held out too.
         """
-        found = self._of_likeness(self.rows.table.likeness_left_out(rows, self.rows.n_jobs))
-        if not self.of_intervals:
-            return found
-        return found + self.of_intervals * interval_masses(self.atoms, continuous)
+        likeness = self.rows.table.likeness_left_out(rows, self.rows.n_jobs)
+        return self._of_likeness(likeness, continuous)
 
-    def _of_likeness(self, likeness: Likeness) -> Array:
+    def _of_likeness(self, likeness: Likeness, continuous: Batch) -> Array:
         table, n_atoms = self.rows.table, len(self.atoms.places)
         total = np.zeros((len(likeness), n_atoms + 1))
         for bandwidths, share in zip(self.bandwidths, self.shares, strict=True):
             total += share * class_shares(table, likeness, bandwidths, self.labels, n_atoms)
+        if self.of_intervals:
+            total[:, :n_atoms] += self.of_intervals * interval_masses(self.atoms, continuous)
         few = 1.0 / (table.weights.sum() + 1.0)
-        total = (1.0 - few) * total + few * (1.0 - self.of_intervals) * self.prior
-        return total[:, :n_atoms]
+        total = (1.0 - few) * total + few * self.prior
+        return (1.0 - self.unseen) * total[:, :n_atoms]
 
     @property
     def prior(self) -> Array:
@@ -124,6 +121,16 @@ class AtomShares:
         counts = np.bincount(self.labels, weights, n_atoms + 1)
         counts[n_atoms] += 1.0 / (weights.sum() + 1.0)  # some output may be like none so far
         return counts / counts.sum()
+
+    @property
+    def unseen(self) -> float:
+        """Probability of a value that no row has, where every value is an atom.
+
+        As many as values that came once (Good and Turing).
+        """
+        if not self.atoms.every_value:
+            return 0.0
+        return float(np.sum(np.bincount(self.labels) == 1)) / (len(self.labels) + 1.0)
 
 
 def interval_masses(atoms: Atoms, batch: Batch) -> Array:

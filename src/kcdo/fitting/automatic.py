@@ -22,7 +22,7 @@ from kcdo.fitting.problem import ChosenComponent, Problem, SoFar
 from kcdo.fitting.smoothed import smoothed_rows
 from kcdo.fitting.spec import ModelSpec
 from kcdo.fitting.tails import fit_heuristic, marginal_tail
-from kcdo.fitting.univariate import fit_univariate
+from kcdo.fitting.univariate import fit_seen_through, fit_univariate
 from kcdo.fitting.weighing import InnerFit, gate_of, judgement, mixture_of, weighed
 from kcdo.rows import Rows, outliers_drawn_in
 from kcdo.systems import System
@@ -69,6 +69,8 @@ def automatic_fit(spec: ModelSpec, rows: Rows) -> AutomaticFit:
         return _told(fit_heuristic(problem))
     if problem.univariate and rows.kin is None:
         return AutomaticFit(*fit_univariate(problem, _fit_mixture))
+    if problem.open_output and rows.kin is None:
+        return AutomaticFit(*fit_seen_through(problem, _fit_mixture))
     problem = replace(problem, rows=outliers_drawn_in(problem.rows))
     if rows.kin is not None:
         model, parameters, loss = fit_by_folds(problem)

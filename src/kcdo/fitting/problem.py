@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.components import Combination, Component, ComponentParameters, Effort
+from kcdo.components import Atoms, Combination, Component, ComponentParameters, Effort
 from kcdo.distributions import Batch
 from kcdo.fitting.families import families
 from kcdo.fitting.losses import BalancedScore, LogScore, Loss
@@ -139,15 +139,19 @@ class Problem:
 
         Not if the user chose a kernel or a ridge of the output side, in units of the outputs, or
         inputs have no metric, or come back as a rule: neighbours of a row would be its twins, which
-        say nothing about new inputs.
+        say nothing about new inputs. Atoms count near rows, twins too.
         """
-        if self.rows.Y.shape[1] > 1 or self.rows.X.dtype == object or not self.spec.may_combine:
+        if not self.open_output or self.rows.X.dtype == object:
             return False
-        if self.rows.share_repeated > MOST_REPEAT:
+        if self.rows.share_repeated > MOST_REPEAT and Atoms.of(self.rows.Y[:, 0]) is None:
             return False
-        open_output = self.spec.kernel_y is None and self.spec.alpha_prime is None
-        kernel = with_median_scales(self.spec.kernel_x, self.rows.X[:2])
-        return open_output and has_metric(kernel, self.rows.X)
+        return has_metric(with_median_scales(self.spec.kernel_x, self.rows.X[:2]), self.rows.X)
+
+    @property
+    def open_output(self) -> bool:
+        """Whether there is one output, of which the user chose neither kernel nor ridge."""
+        chosen = self.spec.kernel_y is not None or self.spec.alpha_prime is not None
+        return self.rows.Y.shape[1] == 1 and self.spec.may_combine and not chosen
 
     @property
     def few_per_column(self) -> bool:

@@ -11,6 +11,7 @@ from kcdo.components import (
     AtomParameters,
     Atoms,
     AtomShares,
+    ModelParameters,
     Settings,
     SmoothedRows,
     Twins,
@@ -45,12 +46,13 @@ from kcdo.fitting.twins import choose_twins, without_copies
 from kcdo.fitting.weighing import InnerFit
 from kcdo.kernels import FeatureMap
 from kcdo.parallel import ordered_map
-from kcdo.rows import Rows, sampled
+from kcdo.rows import Rows, outliers_drawn_in, sampled
 from kcdo.systems import Exact
 from kcdo.transforms import Tabulated, normal_scores, standardised
 
 _TRANSFORM_GAIN = 0.005  # nats per row that normal scores must gain over no transform
 _SURE_GAIN = 6.0  # and nats of all rows: the map has seen the outputs that judge it
+_ABOUT_STRAIGHT = 0.97  # correlation of outputs and normal scores, beyond which these are no use
 _LEAST_SHARE = 2e-3
 _EXACT = 0.3  # median error, in gaps of rounding; that of the rounding itself is 0.25
 _MOST_VALUES = 200
@@ -117,6 +119,49 @@ def fit_univariate(
     )
     loss = None if atoms is not None or judged is None else _loss_in_units(judged, model)
     return model, every, loss
+
+
+def fit_seen_through(
+    problem: Problem, fit_mixture: Callable[[Problem], InnerFit]
+) -> tuple[Univariate, UnivariateParameters, float | None]:
+    """Fit a mixture to one output as it is best seen, where no metric of the inputs is learnt.
+
+    Fits to some rows tell whether normal scores help.
+    """
+    spec, every_row = problem.spec, problem.rows
+    gap = float(np.sqrt(12.0) * problem.floor[0])
+    rows = every_row.with_outputs(unrounded(every_row.Y, gap, None, spec.seed))
+    transform = standardised(rows.Y[:, 0], rows.weights)
+    scores = normal_scores(rows.Y[:, 0], rows.weights)
+    differs = np.corrcoef(rows.Y[:, 0], scores.forward(rows.Y)[:, 0])[0, 1] < _ABOUT_STRAIGHT
+    if spec.transforms and differs and spec.progress.deadline.allows("normal scores"):
+        with spec.progress.stage("transform"):
+            some = rows.sample(spec.settings.effort.transform_rows, spec.seed)
+            some = some.of_effective_weight()
+            each = [_fit_through(problem, some, t, fit_mixture)[2] for t in (transform, scores)]
+            straight, by_scores = (np.inf if loss is None else loss for loss in each)
+            if by_scores < straight - _TRANSFORM_GAIN - _SURE_GAIN / some.total:
+                transform = scores
+    model, chosen, loss = _fit_through(problem, rows, transform, fit_mixture)
+    parameters = UnivariateParameters(
+        chosen, transform, model.features, gap=gap, recalibration=model.recalibration
+    )
+    return model, parameters, loss
+
+
+def _fit_through(
+    problem: Problem, rows: Rows, transform: Tabulated, fit_mixture: Callable[[Problem], InnerFit]
+) -> tuple[Univariate, ModelParameters, float | None]:
+    """Fit a mixture to outputs that are seen through a map, and recalibrate it."""
+    mapped = outliers_drawn_in(rows.with_outputs(transform.forward(rows.Y)))
+    inner = replace(problem, rows=mapped, floor=np.zeros(1))
+    mixture, chosen, judged = fit_mixture(inner)
+    recalibration = None
+    if judged is not None:
+        recalibration = judged.recalibration(problem.effort.shares_steps)
+    model = Univariate(mixture, transform, FeatureMap(()), recalibration=recalibration)
+    loss = None if judged is None else _loss_in_units(judged, model)
+    return model, replace(chosen, draws_in_outliers=True), loss
 
 
 def _loss_in_units(judged: HeldOut, model: Univariate) -> float:
