@@ -345,3 +345,48 @@ def test_a_kernel_of_the_user_takes_inputs_in_any_unit(rng):
     units = np.array([2.0**12, 2.0**-10])
     one, other = (kcdo.ConditionalDensityOperator(Matern()).fit(X * u, y) for u in (1.0, units))
     np.testing.assert_allclose(one.predict(X[:9]), other.predict(X[:9] * units), rtol=1e-6)
+
+
+def cells(n, seed):
+    """Inputs of 20 cells, which come back as a rule."""
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, [5, 4], size=(n, 2)).astype(float), rng
+
+
+def test_inputs_that_come_back_have_transformed_outputs(tmp_path):
+    X, rng = cells(300, 0)
+    y = np.exp(X[:, 0] - X[:, 1] + 0.8 * rng.normal(size=300))
+    model, straight = M().fit(X, y), M(output_transform=None).fit(X, y)
+    test, rng = cells(500, 1)
+    outputs = np.exp(test[:, 0] - test[:, 1] + 0.8 * rng.normal(size=500))
+    assert model.score(test, outputs) > straight.score(test, outputs) + 0.1
+    levels = kcdo.metrics.pit_values(model.conditional(test), outputs)
+    assert np.mean(np.abs(levels - 0.5) < 0.45) == pytest.approx(0.9, abs=0.05)
+    again = model.refit(X, y).conditional(test[:5])
+    np.testing.assert_allclose(again.quantile(0.9), model.conditional(test[:5]).quantile(0.9))
+    model.save(tmp_path / "model.kcdo")
+    loaded = kcdo.load(tmp_path / "model.kcdo").conditional(test[:5])
+    np.testing.assert_array_equal(loaded.quantile(0.9), model.conditional(test[:5]).quantile(0.9))
+
+
+def test_inputs_that_come_back_have_atoms(short_searches):
+    X, rng = cells(300, 0)
+    zero = rng.random(300) < 0.1 + 0.15 * X[:, 0]
+    y = np.where(zero, 0.0, np.exp(0.5 * rng.normal(size=300)))
+    places, probabilities = M().fit(X, y).conditional([[0.0, 1.0], [4.0, 1.0]]).atoms()
+    np.testing.assert_array_equal(places, [0.0])
+    np.testing.assert_allclose(probabilities[:, 0], [0.1, 0.7], atol=0.15)
+
+
+@pytest.mark.filterwarnings("ignore::kcdo.KcdoWarning")
+def test_values_that_no_row_has_are_possible(short_searches, rng):
+    """Counts: one beyond all that were seen has the probability of those that were seen once."""
+    X = rng.uniform(0, 2, size=(400, 1))
+    y = rng.poisson(1 + X[:, 0]).astype(float)
+    y[0] = y.max() + 1  # that came once
+    dist = M().fit(X, y).conditional(X[:20])
+    beyond = dist.logpdf(np.array([y.max() + 1]))
+    assert np.all(np.isfinite(beyond))
+    total = dist.atoms()[1].sum(axis=1)
+    once = np.sum(np.unique(y, return_counts=True)[1] == 1)
+    np.testing.assert_allclose(1 - total, once / 401, rtol=1e-3)

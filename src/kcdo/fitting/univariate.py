@@ -136,7 +136,7 @@ def fit_seen_through(
     differs = np.corrcoef(rows.Y[:, 0], scores.forward(rows.Y)[:, 0])[0, 1] < _ABOUT_STRAIGHT
     if spec.transforms and differs and spec.progress.deadline.allows("normal scores"):
         with spec.progress.stage("transform"):
-            some = rows.sample(spec.settings.effort.transform_rows, spec.seed)
+            some = rows.sample(spec.settings.effort.transform_rows // 2, spec.seed)
             some = some.of_effective_weight()
             each = [_fit_through(problem, some, t, fit_mixture)[2] for t in (transform, scores)]
             straight, by_scores = (np.inf if loss is None else loss for loss in each)
