@@ -135,3 +135,21 @@ def test_metadata_can_be_routed():
     with sklearn.config_context(enable_metadata_routing=True):
         model = kcdo.ConditionalDensityOperator().set_fit_request(groups=True, time=False)
         assert clone(model).get_metadata_routing().fit.requests["groups"] is True
+
+
+def test_groups_of_a_skewed_output_are_foretold_through_normal_scores(short_searches):
+    rng = np.random.default_rng(3)
+
+    def rows(n_groups, members=5):
+        x, e = rng.uniform(-2, 2, n_groups), 0.4 * rng.standard_normal(n_groups)
+        groups = np.repeat(np.arange(n_groups), members)
+        X = x[groups, None] + 0.2 * rng.standard_normal((len(groups), 1))
+        return X, np.exp(X[:, 0] + e[groups] + 0.3 * rng.standard_normal(len(groups))), groups
+
+    (X, y, groups), (new, outputs, _) = rows(50), rows(150)
+    told = kcdo.ConditionalDensityOperator().fit(X, y, groups=groups)
+    straight = kcdo.ConditionalDensityOperator(output_transform=None).fit(X, y, groups=groups)
+    assert told.score(new, outputs) > straight.score(new, outputs) + 0.05
+    levels = kcdo.metrics.pit_values(told.conditional(new), outputs)
+    assert np.mean(np.abs(levels - 0.5) < 0.25) == pytest.approx(0.5, abs=0.1)
+    np.testing.assert_allclose(told.refit(X, y).predict(new[:3]), told.predict(new[:3]), rtol=1e-6)

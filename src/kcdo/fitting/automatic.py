@@ -69,13 +69,11 @@ def automatic_fit(spec: ModelSpec, rows: Rows) -> AutomaticFit:
         return _told(fit_heuristic(problem))
     if problem.univariate and rows.kin is None:
         return AutomaticFit(*fit_univariate(problem, _fit_mixture))
-    if problem.open_output and rows.kin is None:
-        return AutomaticFit(*fit_seen_through(problem, _fit_mixture))
+    fit_mixture = _fit_mixture if rows.kin is None else fit_by_folds
+    if problem.open_output and not problem.has_atoms:
+        return AutomaticFit(*fit_seen_through(problem, fit_mixture))
     problem = replace(problem, rows=outliers_drawn_in(problem.rows))
-    if rows.kin is not None:
-        model, parameters, loss = fit_by_folds(problem)
-        return AutomaticFit(model, replace(parameters, draws_in_outliers=True), loss)
-    return _told(_fit_mixture(problem), draws_in_outliers=True)
+    return _told(fit_mixture(problem), draws_in_outliers=True)
 
 
 def _told(fitted: InnerFit, *, draws_in_outliers: bool = False) -> AutomaticFit:

@@ -27,10 +27,11 @@ from kcdo.components import (
     fit_map,
     without_outliers,
 )
-from kcdo.distributions import Batch, StudentTail, join
+from kcdo.distributions import Batch, MixtureBatch, StudentTail, join
 from kcdo.fitting.means import search_mean
 from kcdo.fitting.output_side import output_side
 from kcdo.fitting.problem import Problem
+from kcdo.fitting.recalibration import HeldOut
 from kcdo.fitting.rules import held_out_residual_sd, heuristic
 from kcdo.fitting.weights import combined_weights
 from kcdo.kernels import FreeScales, Kernel, with_median_scales
@@ -122,8 +123,11 @@ class FoldJudge:
         return float(np.log(np.maximum(means, 1e-300)).sum())
 
 
-def fit_by_folds(problem: Problem) -> tuple[Mixture, ModelParameters, float]:
-    """Choose a plain density and location and scale by folds, weigh them, and fit all rows."""
+def fit_by_folds(problem: Problem) -> tuple[Mixture, ModelParameters, HeldOut]:
+    """Choose a plain density and location and scale by folds, weigh them, and fit all rows.
+
+    Held-out rows count as many as there are groups or moments: rows of one err alike.
+    """
     judge, wants = FoldJudge.of(problem), problem.spec.combination.wants
     stage = problem.spec.progress.stage
     with stage("conditional mean"):
@@ -143,12 +147,15 @@ def fit_by_folds(problem: Problem) -> tuple[Mixture, ModelParameters, float]:
         held_out = {name: batch for name, batch in held_out.items() if wants(name)}
         combination = problem.spec.combination
         weights = combined_weights(held_out, judge.outputs, judge.weights, combination)
-    loss = _log_score(list(held_out.values()), np.array([*weights.values()]), judge)
+    mixed = MixtureBatch(list(held_out.values()), np.array([*weights.values()]))
+    kin = judge.rows.kin
+    share = 1.0 if kin is None else kin.count / len(judge.rows)
+    judged = HeldOut.of(mixed, judge.outputs, share * judge.weights)
     chosen: list[ComponentParameters] = [maker(problem.rows) for maker in makers]
     if "marginal_tail" in weights:
         chosen.append(tail)
     fitted: list[Component] = [each.fit(problem.rows, problem.spec.settings) for each in chosen]
-    return Mixture(tuple(fitted), weights), ModelParameters(tuple(chosen), weights), loss
+    return Mixture(tuple(fitted), weights), ModelParameters(tuple(chosen), weights), judged
 
 
 def _starts(problem: Problem, rows: Rows) -> list[Start]:

@@ -143,7 +143,7 @@ class Problem:
         """
         if not self.open_output or self.rows.X.dtype == object:
             return False
-        if self.rows.share_repeated > MOST_REPEAT and Atoms.of(self.rows.Y[:, 0]) is None:
+        if self.rows.share_repeated > MOST_REPEAT and not self.has_atoms:
             return False
         return has_metric(with_median_scales(self.spec.kernel_x, self.rows.X[:2]), self.rows.X)
 
@@ -152,6 +152,11 @@ class Problem:
         """Whether there is one output, of which the user chose neither kernel nor ridge."""
         chosen = self.spec.kernel_y is not None or self.spec.alpha_prime is not None
         return self.rows.Y.shape[1] == 1 and self.spec.may_combine and not chosen
+
+    @cached_property
+    def has_atoms(self) -> bool:
+        """Whether values of the one output come again and again."""
+        return self.rows.Y.shape[1] == 1 and Atoms.of(self.rows.Y[:, 0]) is not None
 
     @property
     def few_per_column(self) -> bool:
