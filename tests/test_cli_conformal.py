@@ -74,7 +74,7 @@ def test_rows_are_used_once(folder):
 def test_other_commands_take_calibrated_models(folder, capsys):
     model, data = folder / "model.kcdo", folder / "new.csv"
     told = json.loads(succeed_here("evaluate", model, data, "--json", capsys=capsys))
-    assert set(told["conformal"]["y"]) == {"0.5", "0.9", "0.95"}
+    assert set(told["conformal"]["y"]) == {"0.5", "0.8", "0.9", "0.95"}
     answer = succeed_here("density", model, "--at", "x=1,road=ramp", "--grid", 3, capsys=capsys)
     assert answer.startswith("y,density\n")
 

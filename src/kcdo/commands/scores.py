@@ -18,7 +18,7 @@ from kcdo.metrics.several import for_scores, rows_at_once
 from kcdo.reports.foretold import Foretold
 from kcdo.rows import Kin, sampled
 
-_LEVELS = (0.5, 0.9, 0.95)
+_LEVELS = (0.5, 0.8, 0.9, 0.95)
 _AT_ONCE = 500  # rows whose distributions fit into what is kept of them
 _MOST_KEPT = 1000  # rows whose predictions a model keeps
 
