@@ -5,8 +5,8 @@
 A default fit of d outputs stands beside default fits of each of them alone, log densities and draws
 beside those of each of them alone, both divided by the orders that the chain kept; draws also
 beside as many distributions of one output, a draw of each, as each draw of a chain needs one for
-every link; a sample input beside as many point queries; ``report`` and ``evaluate`` beside those of
-each output alone, as functions and as ``kcdo evaluate`` and ``kcdo report``, whole commands.
+every link; a sample input beside as many point queries; scores and reports beside those of each
+output alone, scores as a function and as ``kcdo evaluate``, the whole command.
 Processor time, as other work on the machine hardly changes it: set OMP_NUM_THREADS=1, or idle
 threads of BLAS count too.
 """

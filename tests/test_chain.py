@@ -308,6 +308,7 @@ def test_links_at_the_draws_are_kept_where_they_are_few(order, monkeypatch):
     """They answer as links that are asked again, for all queries, for some, and joined."""
     few, many = gaussian_chain(X, order), gaussian_chain(X, order)
     kept = few.marginal([1])
+    both = few.take([1]).joined([few.take([0])])
     monkeypatch.setattr("kcdo.distributions.chain._KEPT_NUMBERS", 0)
     again = many.marginal([1])
     assert few._drawing.links
@@ -315,9 +316,9 @@ def test_links_at_the_draws_are_kept_where_they_are_few(order, monkeypatch):
     y = np.linspace(-2, 2, 9)[:, None]
     np.testing.assert_allclose(kept.pdf(y), again.pdf(y), rtol=1e-12)
     np.testing.assert_allclose(few.take([1]).marginal([1]).pdf(y), again.pdf(y)[1:], rtol=1e-12)
-    both = few.take([1]).joined([few.take([0])])
     assert both._drawing.links.keys() == few._drawing.links.keys()
     np.testing.assert_allclose(both.marginal([1]).pdf(y), again.pdf(y)[::-1], rtol=1e-12)
+    assert not few.take([1]).joined([few.take([0])])._drawing.links  # beyond the limit
     mixed = few.joined([many])
     assert not mixed._drawing.links
     np.testing.assert_allclose(mixed.marginal([1]).pdf(y)[2:], again.pdf(y), rtol=1e-12)

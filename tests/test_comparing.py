@@ -152,6 +152,8 @@ def test_folds():
         assert rows.min() > held_out.max()  # the table runs backwards
     with pytest.raises(InvalidInputError, match="7 folds need as many groups, here are 6"):
         folds_of(24, 7, groups=groups)
+    with pytest.raises(InvalidInputError, match="two moments"):
+        folds_of(6, 2, time=np.zeros(6))
 
 
 @pytest.fixture(scope="module")

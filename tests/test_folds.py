@@ -153,3 +153,21 @@ def test_groups_of_a_skewed_output_are_foretold_through_normal_scores(short_sear
     levels = kcdo.metrics.pit_values(told.conditional(new), outputs)
     assert np.mean(np.abs(levels - 0.5) < 0.25) == pytest.approx(0.5, abs=0.1)
     np.testing.assert_allclose(told.refit(X, y).predict(new[:3]), told.predict(new[:3]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["groups", "time"])
+def test_nearly_all_rows_of_one_label(short_searches, kind):
+    """Whether a skewed output needs normal scores is not tried on rows of one group."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 1))
+    labels = np.ones(120, dtype=int)
+    labels[0] = 0
+    model = kcdo.ConditionalDensityOperator().fit(X, np.exp(rng.normal(size=120)), **{kind: labels})
+    assert np.all(np.isfinite(model.predict(X[:3])))
+
+
+def test_signed_densities_by_groups_have_no_loss(short_searches):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 1)), rng.standard_cauchy(60)
+    model = kcdo.ConditionalDensityOperator(positivity="signed", kernel_y=kcdo.Gaussian(0.1))
+    assert model.fit(X, y, groups=np.arange(60) % 12).report_.loss is None

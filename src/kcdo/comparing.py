@@ -245,13 +245,17 @@ def folds_of(
     """Return the rows of each fold.
 
     At random; or whole groups; or by time, where each fold is predicted from all that came before
-    it, and the first part of all rows from nothing.
+    it, and the first part of all rows from nothing. Rows of one moment stay together: very many of
+    one make fewer folds.
 
     >>> [held_out.tolist() for _, held_out in folds_of(6, 2, time=np.arange(6.0))]
     [[2, 3], [4, 5]]
     """
     if time is not None:
-        return in_folds(n, count, seed, _kin(time, ordered=True))
+        kin = _kin(time, ordered=True)
+        if kin.count < 2:
+            raise InvalidInputError("folds by time need at least two moments, here is one.")
+        return in_folds(n, count, seed, kin)
     if groups is None:
         return in_folds(n, count, seed)
     kin = _kin(groups, ordered=False)

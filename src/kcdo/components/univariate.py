@@ -117,7 +117,8 @@ class Univariate:
         continuous = TransformedBatch(self.mixture.primary.marginal_batch(), self.transform)
         if self.atoms is None:
             return continuous
-        return beside_atoms(continuous, self.atoms, self.atoms.prior[None, :-1])
+        known = (1.0 - self.atoms.unseen) * self.atoms.prior[None, :-1]
+        return beside_atoms(continuous, self.atoms, known)
 
     def without_training(self) -> "Univariate":
         """Return what predictions need, without what only held-out ones do."""

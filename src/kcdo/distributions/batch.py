@@ -171,8 +171,8 @@ class Batch(ABC):
     def draw_deviations(self, g: Function | None) -> Array:
         """Return E g(Y) by each independent set of draws, less that by all, (Q, DRAW_SETS, k).
 
-        The same set serves all parts of a mixture, whose errors then go together: a mixture adds
-        these numbers set by set. 0 as far as nothing is by draws.
+        A mixture adds these numbers set by set, so that errors of parts that share their uniforms
+        go together, and those of independent parts do not. 0 as far as nothing is by draws.
         """
         k = self.dim if g is None else g(np.zeros((1, self.dim))).shape[1]
         return np.zeros((len(self), DRAW_SETS, k))

@@ -63,7 +63,9 @@ class _Drawing:
         """Return those of these queries, followed by those of others."""
         every = [self, *others]
         known = [j for j in self.links if all(j in each.links for each in every)]
-        links = {j: join([each.links[j] for each in every]) for j in known}
+        held = sum(len(each.links[j]) * each.links[j].width for each in every for j in known)
+        few = known if held <= _KEPT_NUMBERS else []
+        links = {j: join([each.links[j] for each in every]) for j in few}
         return _Drawing(np.concatenate([each.values for each in every]), links)
 
 

@@ -260,12 +260,13 @@ class MixtureBatch(Batch):
         return out
 
     def _mean_density(self, under: Batch) -> Array:
-        """Return E p(Y) for Y of another batch, (Q,); of many draws of Y by some."""
+        """Return E p(Y) for Y of another batch, (Q,); of draws of Y by half of them."""
 
         def of_some(rows: Rows) -> Array:
             points, masses = under.take(rows).quadrature()
-            if under.fixed_draws() is not None:
-                points = points[:, :_FEWEST_DRAWS]  # the first sets of even draws
+            if under.fixed_draws() is not None and not isinstance(under, MixtureBatch):
+                # the first sets of even draws: each costs a distribution of every link
+                points = points[:, : max(_FEWEST_DRAWS, points.shape[1] // 2)]
                 masses = np.full(points.shape[:2], 1.0 / points.shape[1])
             return np.einsum("qk,qk->q", masses, self.take(rows).pdf_each(points))
 

@@ -123,7 +123,7 @@ class FoldJudge:
         return float(np.log(np.maximum(means, 1e-300)).sum())
 
 
-def fit_by_folds(problem: Problem) -> tuple[Mixture, ModelParameters, HeldOut]:
+def fit_by_folds(problem: Problem) -> tuple[Mixture, ModelParameters, HeldOut | None]:
     """Choose a plain density and location and scale by folds, weigh them, and fit all rows.
 
     Held-out rows count as many as there are groups or moments: rows of one err alike.
@@ -150,7 +150,9 @@ def fit_by_folds(problem: Problem) -> tuple[Mixture, ModelParameters, HeldOut]:
     mixed = MixtureBatch(list(held_out.values()), np.array([*weights.values()]))
     kin = judge.rows.kin
     share = 1.0 if kin is None else kin.count / len(judge.rows)
-    judged = HeldOut.of(mixed, judge.outputs, share * judge.weights)
+    judged = None
+    if problem.spec.settings.positivity != "signed":  # whose densities have no logarithm
+        judged = HeldOut.of(mixed, judge.outputs, share * judge.weights)
     chosen: list[ComponentParameters] = [maker(problem.rows) for maker in makers]
     if "marginal_tail" in weights:
         chosen.append(tail)

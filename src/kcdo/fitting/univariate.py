@@ -46,6 +46,7 @@ from kcdo.fitting.twins import choose_twins, without_copies
 from kcdo.fitting.weighing import InnerFit
 from kcdo.kernels import FeatureMap
 from kcdo.parallel import ordered_map
+from kcdo.progress import Progress
 from kcdo.rows import Rows, outliers_drawn_in, sampled
 from kcdo.systems import Exact
 from kcdo.transforms import Tabulated, normal_scores, standardised
@@ -53,6 +54,7 @@ from kcdo.transforms import Tabulated, normal_scores, standardised
 _TRANSFORM_GAIN = 0.005  # nats per row that normal scores must gain over no transform
 _SURE_GAIN = 6.0  # and nats of all rows: the map has seen the outputs that judge it
 _ABOUT_STRAIGHT = 0.97  # correlation of outputs and normal scores, beyond which these are no use
+_TRIAL_TIME = 0.3  # of the time that the user allows
 _LEAST_SHARE = 2e-3
 _EXACT = 0.3  # median error, in gaps of rounding; that of the rounding itself is 0.25
 _MOST_VALUES = 200
@@ -132,21 +134,39 @@ def fit_seen_through(
     gap = float(np.sqrt(12.0) * problem.floor[0])
     rows = every_row.with_outputs(unrounded(every_row.Y, gap, None, spec.seed))
     transform = standardised(rows.Y[:, 0], rows.weights)
-    scores = normal_scores(rows.Y[:, 0], rows.weights)
-    differs = np.corrcoef(rows.Y[:, 0], scores.forward(rows.Y)[:, 0])[0, 1] < _ABOUT_STRAIGHT
-    if spec.transforms and differs and spec.progress.deadline.allows("normal scores"):
+    if spec.transforms and spec.progress.deadline.allows("normal scores"):
         with spec.progress.stage("transform"):
-            some = rows.sample(spec.settings.effort.transform_rows // 2, spec.seed)
-            some = some.of_effective_weight()
-            each = [_fit_through(problem, some, t, fit_mixture)[2] for t in (transform, scores)]
-            straight, by_scores = (np.inf if loss is None else loss for loss in each)
-            if by_scores < straight - _TRANSFORM_GAIN - _SURE_GAIN / some.total:
-                transform = scores
+            transform = _tried_scores(problem, rows, transform, fit_mixture)
     model, chosen, loss = _fit_through(problem, rows, transform, fit_mixture)
     parameters = UnivariateParameters(
         chosen, transform, model.features, gap=gap, recalibration=model.recalibration
     )
     return model, parameters, loss
+
+
+def _tried_scores(
+    problem: Problem, rows: Rows, straight: Tabulated, fit_mixture: Callable[[Problem], InnerFit]
+) -> Tabulated:
+    """Return normal scores if fits to some rows gain by them, else the straight map.
+
+    What a share of the time does not suffice for is left out: fits that were stopped tell little.
+    """
+    scores, spec = normal_scores(rows.Y[:, 0], rows.weights), problem.spec
+    if np.corrcoef(rows.Y[:, 0], scores.forward(rows.Y)[:, 0])[0, 1] > _ABOUT_STRAIGHT:
+        return straight
+    some = rows.sample(spec.settings.effort.transform_rows // 2, spec.seed).of_effective_weight()
+    if some.kin is not None and some.kin.count < 2:
+        return straight
+    share = spec.progress.deadline.share(_TRIAL_TIME)
+    quiet = replace(problem, spec=replace(spec, progress=Progress(deadline=share)))
+    each = [_fit_through(quiet, some, t, fit_mixture)[2] for t in (straight, scores)]
+    if share.left_out:
+        spec.progress.deadline.left_out.append("normal scores")
+        return straight
+    independent = some.total if some.kin is None else some.kin.count
+    least = _TRANSFORM_GAIN + _SURE_GAIN / independent
+    losses = [np.inf if loss is None else loss for loss in each]
+    return scores if losses[1] < losses[0] - least else straight
 
 
 def _fit_through(

@@ -76,7 +76,7 @@ def input_scales(model: Any, X: Any) -> list[InputScale]:
     named = set() if kernel is None else categorical_positions(kernel, len(columns))
     d = getattr(model, "n_outputs", 1)
     rows = _SCALE_ROWS if d == 1 else max(_FEWEST_SCALE_ROWS, _JOINT_SCALE_ROWS // d)
-    moved = shuffled_divergences(model.conditional, X, _place_and_log_width, rows)
+    moved = shuffled_divergences(model.conditional, X, _by_few_draws, rows)
     roots = np.sqrt(moved).tolist()
     found = []
     for i, (column, root) in enumerate(zip(columns, roots, strict=True)):
@@ -149,10 +149,13 @@ def place_and_width(dist: Predictive) -> tuple[Array, Array]:
     return quantiles.mean(axis=1), 1.0 / (2.0 * np.sqrt(np.pi) * square)
 
 
-def _place_and_log_width(dist: Any) -> tuple[Array, Array]:
+def _by_few_draws(dist: Any) -> tuple[Array, Array]:
     by_draws = dist.n_outputs > 1 and hasattr(dist, "with_draws")
-    few = dist.with_draws(_SCALE_DRAWS) if by_draws else dist
-    place, width = place_and_width(few)
+    return _place_and_log_width(dist.with_draws(_SCALE_DRAWS) if by_draws else dist)
+
+
+def _place_and_log_width(dist: Predictive) -> tuple[Array, Array]:
+    place, width = place_and_width(dist)
     return place, np.log(width)
 
 

@@ -49,7 +49,7 @@ def output_axes(dist: ConditionalDistribution, outputs: Sequence[Column]) -> lis
     if draws is None:
         found = dist.quantile(levels).reshape(len(dist), len(levels), -1).transpose(1, 0, 2)
     else:
-        found = np.quantile(draws, levels, axis=1)
+        found = np.quantile(draws, levels, axis=1, method="hazen")
     q01, q25, q75, q99 = found
     axes = []
     for k, output in enumerate(outputs):
