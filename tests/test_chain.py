@@ -188,6 +188,14 @@ def test_pictures_of_two_outputs_are_smooth_densities(dist, pair):
     assert np.abs(picture[0] - exact.pdf(points)).sum() * cell < 0.2
 
 
+def test_pictures_of_some_outputs_are_those_of_the_chain():
+    """Not by draws of the others at every point of the grid."""
+    chain, line = gaussian_chain(X), np.linspace(-2, 2, 7)
+    part = chain.marginal([2, 1])
+    found = part.pair_picture((0, 1), line, line)
+    np.testing.assert_allclose(found, chain.pair_picture((2, 1), line, line))
+
+
 def test_pictures_of_the_first_two_outputs_are_exact():
     across, up = np.linspace(-2.0, 2.0, 5), np.linspace(-1.0, 1.0, 4)
     dist = distribution(gaussian_chain(X, (2, 1, 0)))

@@ -133,6 +133,12 @@ class PartBatch(ByDraws):
             return self.chain.marginal(kept)
         return PartBatch.of(self.chain, kept, self.fixed, self.values)
 
+    def pair_picture(self, pair: tuple[int, int], across: Array, up: Array) -> Array:
+        """Return the joint density of two outputs: where none is fixed, as the chain draws it."""
+        if self.values is not None:
+            return super().pair_picture(pair, across, up)
+        return self.chain.pair_picture((self.kept[pair[0]], self.kept[pair[1]]), across, up)
+
     def given(self, dims: Sequence[int], values: Array) -> Batch:
         """Return the distributions of the remaining outputs, given values of more outputs."""
         more = tuple(self.kept[i] for i in dims)
