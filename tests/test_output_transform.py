@@ -353,7 +353,7 @@ def cells(n, seed):
     return rng.integers(0, [5, 4], size=(n, 2)).astype(float), rng
 
 
-def test_inputs_that_come_back_have_transformed_outputs(tmp_path):
+def test_inputs_that_come_back_have_transformed_outputs(short_searches, tmp_path):
     X, rng = cells(300, 0)
     y = np.exp(X[:, 0] - X[:, 1] + 0.8 * rng.normal(size=300))
     model, straight = M().fit(X, y), M(output_transform=None).fit(X, y)
