@@ -15,10 +15,10 @@ from kcdo.errors import InvalidInputError
 from kcdo.frames import take_rows
 from kcdo.metrics.in_turn import FEWEST_ROWS, held_out_in_turn, n_others
 from kcdo.metrics.several import for_scores, rows_at_once
+from kcdo.reports.accuracy import LEVELS
 from kcdo.reports.foretold import Foretold
 from kcdo.rows import Kin, sampled
 
-_LEVELS = (0.5, 0.8, 0.9, 0.95)
 _AT_ONCE = 500  # rows whose distributions fit into what is kept of them
 _MOST_KEPT = 1000  # rows whose predictions a model keeps
 
@@ -119,7 +119,7 @@ def _coverage(dist: Any, y: Any) -> dict[str, float]:
     True
     """
     away = np.abs(metrics.pit_values(dist, y) - 0.5)
-    return {f"{level:g}": float(np.mean(away <= 0.5 * level)) for level in _LEVELS}
+    return {f"{level:g}": float(np.mean(away <= 0.5 * level)) for level in LEVELS}
 
 
 def _calibrated(model: Model, X: Any, Y: Any) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _calibrated(model: Model, X: Any, Y: Any) -> dict[str, Any]:
         return {}
     prediction = model.calibrated.conditional(X)
     found: dict[str, dict[str, float]] = {name: {} for name in model.targets}
-    for level in _LEVELS:
+    for level in LEVELS:
         try:
             limits = prediction.interval(level).reshape(len(Y), 2, -1)
         except InvalidInputError:  # too few calibration rows for it
