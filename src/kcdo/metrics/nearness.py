@@ -23,13 +23,15 @@ from kcdo.metrics.importance import (
     shuffled_divergences,
 )
 from kcdo.metrics.predictive import Predictive
+from kcdo.metrics.several import quantiles
 from kcdo.tables import is_numeric, table_columns, table_like
 from kcdo.validation import categorical_positions
 
 __all__ = ["InputScale", "distances", "input_scales", "nearness", "periods", "place_and_width"]
 
 _SCALE_ROWS = 80
-_JOINT_SCALE_ROWS, _FEWEST_SCALE_ROWS = 48, 8  # times outputs, whose answers take many draws
+_JOINT_SCALE_ROWS = 48  # shared by several outputs, whose answers take many draws,
+_FEWEST_SCALE_ROWS = 8  # but no fewer than these
 _SCALE_DRAWS = 32  # of each, which many rows average
 _QUANTILES = 24
 _LEAST_WIDTH = 1e-100
@@ -138,15 +140,11 @@ def place_and_width(dist: Predictive) -> tuple[Array, Array]:
     between two quantiles taken as constant. Of point masses, it is a hundredth of the whole.
     """
     levels = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-    draws = dist.fixed_draws() if dist.n_outputs > 1 and hasattr(dist, "fixed_draws") else None
-    if draws is None:
-        quantiles = dist.quantile(levels).reshape(len(dist), _QUANTILES, -1)
-    else:  # a chain of outputs: those of its marginals would take as many predictions again
-        quantiles = np.quantile(draws, levels, axis=1).transpose(1, 0, 2)
-    gaps = np.diff(quantiles, axis=1)
-    least = 0.01 * (quantiles[:, -1] - quantiles[:, 0]) + _LEAST_WIDTH
-    square = np.sum(_QUANTILES**-2.0 / np.maximum(gaps, least[:, None]), axis=1)
-    return quantiles.mean(axis=1), 1.0 / (2.0 * np.sqrt(np.pi) * square)
+    found = quantiles(dist, levels)
+    gaps = np.diff(found, axis=0)
+    least = 0.01 * (found[-1] - found[0]) + _LEAST_WIDTH
+    square = np.sum(_QUANTILES**-2.0 / np.maximum(gaps, least), axis=0)
+    return found.mean(axis=0), 1.0 / (2.0 * np.sqrt(np.pi) * square)
 
 
 def _by_few_draws(dist: Any) -> tuple[Array, Array]:

@@ -36,6 +36,19 @@ def rows_at_once(d: int) -> int:
     return max(1, _DRAWS_AT_ONCE // (_draws_of_each(d) * max(1, d - 1)))
 
 
+def quantiles(dist: Any, levels: ArrayLike) -> Array:
+    """Return quantiles (levels, Q, d) of every output; of a chain those of its draws.
+
+    Marginals of a chain would be asked for as many predictions again.
+    """
+    by_draws = dist.n_outputs > 1 and hasattr(dist, "fixed_draws")
+    draws = dist.fixed_draws() if by_draws else None
+    if draws is not None:  # Hazen's: others, of few draws, are too near the middle
+        return np.quantile(draws, levels, axis=1, method="hazen")
+    found = dist.quantile(np.asarray(levels))
+    return found.reshape(len(dist), np.size(levels), -1).transpose(1, 0, 2)
+
+
 def _draws_of_each(d: int) -> int:
     return max(_DRAWS, _DRAWS_PER_OUTPUT * d)
 

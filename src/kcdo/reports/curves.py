@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.distributions import ConditionalDistribution
 from kcdo.metrics.nearness import place_and_width
-from kcdo.metrics.several import rows_at_once
+from kcdo.metrics.several import quantiles, rows_at_once
 from kcdo.progress import Progress
 from kcdo.reports.columns import Column, FittedModel
 from kcdo.reports.packing import packed, packed_floats
@@ -44,13 +44,7 @@ class Axis:
 
 def output_axes(dist: ConditionalDistribution, outputs: Sequence[Column]) -> list[Axis]:
     """Return an axis for each output that shows the data and nearly all of what is predicted."""
-    levels = np.array([0.01, 0.25, 0.75, 0.99])
-    draws = None if dist.n_outputs == 1 else dist.fixed_draws()  # marginals would ask them again
-    if draws is None:
-        found = dist.quantile(levels).reshape(len(dist), len(levels), -1).transpose(1, 0, 2)
-    else:
-        found = np.quantile(draws, levels, axis=1, method="hazen")
-    q01, q25, q75, q99 = found
+    q01, q25, q75, q99 = quantiles(dist, [0.01, 0.25, 0.75, 0.99])
     axes = []
     for k, output in enumerate(outputs):
         low, high = np.quantile(q01[:, k], 0.01), np.quantile(q99[:, k], 0.99)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.distributions import ConditionalDistribution
+from kcdo.metrics.several import quantiles
 from kcdo.reports.columns import Column
 from kcdo.reports.inputs import even_values, number_texts, usual_categories
 from kcdo.reports.shown import Shown
@@ -72,12 +73,12 @@ def predicted_statistics(dist: ConditionalDistribution) -> dict[str, Array]:
 
     Averages over rows need no more, and marginals would be asked for as many predictions again.
     """
-    draws = None if dist.n_outputs == 1 else dist.with_draws(_DRAWS).fixed_draws()
+    few = dist if dist.n_outputs == 1 else dist.with_draws(_DRAWS)
+    draws = None if dist.n_outputs == 1 else few.fixed_draws()
     if draws is None:
         return dist.summary(STATISTICS)
-    levels = [0.01 * float(name[1:]) for name in STATISTICS[1:]]
-    quantiles = np.quantile(draws, levels, axis=1, method="hazen")  # of few: else too near
-    return dict(zip(STATISTICS, [draws.mean(axis=1), *quantiles], strict=True))
+    found = quantiles(few, [0.01 * float(name[1:]) for name in STATISTICS[1:]])
+    return dict(zip(STATISTICS, [draws.mean(axis=1), *found], strict=True))
 
 
 def _effect(shown: Shown, place: int, values: NDArray, base: Sequence[NDArray]) -> Effect:
