@@ -28,7 +28,7 @@ from kcdo.fitting.smoothed import mixing_shares
 from kcdo.fitting.spec import ModelSpec
 from kcdo.kernels import Automatic, Kernel, OnColumns, Product
 from kcdo.parallel import ordered_map, thread_count
-from kcdo.progress import Deadline, Progress
+from kcdo.progress import Progress
 from kcdo.rows import Fold, Rows
 from kcdo.systems import Exact, Solver
 
@@ -87,7 +87,7 @@ def fit_orders(
         own = link_rows(rows, order, j)
         solver = choose_solver(own.X, own.weights)
         share = deadline.share(min(1.0, threads / (len(tasks) - place)))
-        part = link_spec(in_silence(spec, share), rows.X.shape[1], j, solver)
+        part = link_spec(spec.in_silence(share), rows.X.shape[1], j, solver)
         fit = automatic_fit(part, own)
         deadline.left_out.extend(share.left_out)
         return fit, solver
@@ -104,11 +104,6 @@ def fit_orders(
         parameters.append(ChainParameters(order, chosen, solvers))
     model = ChainModel(tuple(chains), trial.weights, some_outputs(rows, spec.seed))
     return AutomaticFit(model, ChainModelParameters(tuple(parameters), trial.weights), trial.loss)
-
-
-def in_silence(spec: ModelSpec, deadline: Deadline) -> ModelSpec:
-    """Return the spec of a piece of work beside others: it cannot tell of its stages."""
-    return replace(spec, progress=Progress(deadline=deadline))
 
 
 def link_spec(spec: ModelSpec, p: int, j: int, solver: Solver) -> ModelSpec:
@@ -166,7 +161,7 @@ class _Trial:
             return as_given
         deadline, share = spec.progress.deadline, spec.progress.deadline.share(_TRIAL_TIME)
         settings = replace(spec.settings, effort=short(effort), solver=Exact())
-        light = in_silence(replace(spec, settings=settings), share)
+        light = replace(spec, settings=settings).in_silence(share)
         logs = _held_out_logs(light, sample, orders, spec.progress)
         if share.left_out:
             deadline.left_out.append("orders")

@@ -1,12 +1,12 @@
 """What the user fixed of a model; what is left open is for rules and searches to choose."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kcdo.components import Combination, Settings
 from kcdo.kernels import Gaussian, Kernel
 from kcdo.linalg import Filter
 from kcdo.measures import Reference
-from kcdo.progress import SILENT, Progress
+from kcdo.progress import SILENT, Deadline, Progress
 from kcdo.regularisation import Scheme
 
 Ridge = float | Scheme | None
@@ -45,3 +45,7 @@ class ModelSpec:
     def may_combine(self) -> bool:
         """Whether other components make sense: not with signed densities or a box of the user."""
         return self.settings.positivity != "signed" and self.reference is None
+
+    def in_silence(self, deadline: Deadline) -> "ModelSpec":
+        """Return the spec of a piece of work beside others: it cannot tell of its stages."""
+        return replace(self, progress=Progress(deadline=deadline))

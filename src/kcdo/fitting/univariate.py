@@ -46,7 +46,6 @@ from kcdo.fitting.twins import choose_twins, without_copies
 from kcdo.fitting.weighing import InnerFit
 from kcdo.kernels import FeatureMap
 from kcdo.parallel import ordered_map
-from kcdo.progress import Progress
 from kcdo.rows import Rows, outliers_drawn_in, sampled
 from kcdo.systems import Exact
 from kcdo.transforms import Tabulated, normal_scores, standardised
@@ -158,7 +157,7 @@ def _tried_scores(
     if some.kin is not None and some.kin.count < 2:
         return straight
     share = spec.progress.deadline.share(_TRIAL_TIME)
-    quiet = replace(problem, spec=replace(spec, progress=Progress(deadline=share)))
+    quiet = replace(problem, spec=spec.in_silence(share))
     each = [_fit_through(quiet, some, t, fit_mixture)[2] for t in (straight, scores)]
     if share.left_out:
         spec.progress.deadline.left_out.append("normal scores")
