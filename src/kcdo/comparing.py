@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array
 from kcdo.errors import InvalidInputError
+from kcdo.estimators.kin import check_kin
 from kcdo.rivals.base import log_probability
-from kcdo.rows import Fold, Kin, in_folds
+from kcdo.rows import Fold, in_folds
 
 __all__ = ["Comparison", "Difference", "Result", "compare", "folds_of"]
 
@@ -251,18 +252,9 @@ def folds_of(
     >>> [held_out.tolist() for _, held_out in folds_of(6, 2, time=np.arange(6.0))]
     [[2, 3], [4, 5]]
     """
-    if time is not None:
-        kin = _kin(time, ordered=True)
-        if kin.count < 2:
-            raise InvalidInputError("folds by time need at least two moments, here is one.")
-        return in_folds(n, count, seed, kin)
-    if groups is None:
-        return in_folds(n, count, seed)
-    kin = _kin(groups, ordered=False)
-    if kin.count < count:
+    kin = check_kin(groups, time)
+    if time is not None and kin is not None and kin.count < 2:
+        raise InvalidInputError("folds by time need at least two moments, here is one.")
+    if groups is not None and kin is not None and kin.count < count:
         raise InvalidInputError(f"{count} folds need as many groups, here are {kin.count}.")
     return in_folds(n, count, seed, kin)
-
-
-def _kin(labels: Array, *, ordered: bool) -> Kin:
-    return Kin(np.unique(labels, return_inverse=True)[1], ordered)
