@@ -24,6 +24,7 @@ _LOOKS = 1000  # points at which a function is asked whether it is an event
 _DRAWS = 4096  # for integrals over several outputs
 _STARTS = 1024  # draws among which the highest are near the mode of several outputs
 _NEAR_HIGHEST = 0.8  # peaks that may turn out to be the highest
+FEWEST_DRAWS = 16  # that stand for a distribution of several outputs: two in each set
 DRAW_SETS = 8  # independent sets of draws, whose means tell a standard error
 
 

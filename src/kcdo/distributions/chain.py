@@ -227,6 +227,7 @@ class ChainBatch(ByDraws):
         uniforms = np.broadcast_to(fixed, (len(self), *fixed.shape))
         found = np.zeros((*uniforms.shape[:2], self.dim + 1))
         kept: dict[int, Batch] = {}
+        keeps = self._keeps_links()
 
         for j, output in enumerate(self.order):
             u = self._uniforms_of_link(j, uniforms)
@@ -235,7 +236,7 @@ class ChainBatch(ByDraws):
                 y = batch.sample(u[rows])[:, 0]
                 return np.hstack([y, batch.logpdf_pairs(y)[:, None]])
 
-            if j and self._keeps_links:
+            if j and keeps:
                 kept[j] = self._new_link_batch(j, found)
                 link = both(kept[j], np.arange(len(u))).reshape(*found.shape[:2], 2)
             else:
@@ -244,7 +245,6 @@ class ChainBatch(ByDraws):
             found[:, :, -1] += link[:, :, 1]
         return _Drawing(found, kept)
 
-    @property
     def _keeps_links(self) -> bool:
         """Whether the distributions of links at all draws are few enough to be kept."""
         widths = [

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kcdo.arrays import Array
-from kcdo.distributions.batch import Batch
+from kcdo.distributions.batch import FEWEST_DRAWS, Batch
 from kcdo.distributions.lazy import LazyBatches
 from kcdo.distributions.sources import BatchSource
 from kcdo.errors import InvalidInputError
 from kcdo.frames import Labels
 
-_FEWEST_DRAWS, _MOST_DRAWS = 16, 1 << 16
+_MOST_DRAWS = 1 << 16
 
 
 class JointQuestions(LazyBatches):
@@ -72,9 +72,9 @@ class JointQuestions(LazyBatches):
         random_state : int
             Their seed.
         """
-        if not _FEWEST_DRAWS <= n_draws <= _MOST_DRAWS:
+        if not FEWEST_DRAWS <= n_draws <= _MOST_DRAWS:
             raise InvalidInputError(
-                f"n_draws must lie between {_FEWEST_DRAWS} and {_MOST_DRAWS}; got {n_draws}."
+                f"n_draws must lie between {FEWEST_DRAWS} and {_MOST_DRAWS}; got {n_draws}."
             )
         if not isinstance(random_state, int | np.integer) or random_state < 0:
             raise InvalidInputError(

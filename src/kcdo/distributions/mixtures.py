@@ -6,13 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
-from kcdo.distributions.batch import Batch, Function, Rows, join, log
+from kcdo.distributions.batch import FEWEST_DRAWS, Batch, Function, Rows, join, log
 from kcdo.distributions.integration import NO_CUTS
 from kcdo.distributions.roots import monotone_roots
 from kcdo.errors import InvalidInputError
 
 _MOST_KNOTS = 4096
-_FEWEST_DRAWS = 16  # of a part, where parts have draws
 
 
 class MixtureBatch(Batch):
@@ -98,7 +97,7 @@ class MixtureBatch(Batch):
         Parts share them, each with draws of its own.
         """
         k = len(self.parts)
-        each = max(_FEWEST_DRAWS, 1 << ((n_draws // k).bit_length() - 1))
+        each = max(FEWEST_DRAWS, 1 << ((n_draws // k).bit_length() - 1))
         parts = [part.with_draws(each, k * seed + i) for i, part in enumerate(self.parts)]
         return MixtureBatch(parts, self.weights)
 
@@ -266,7 +265,7 @@ class MixtureBatch(Batch):
             points, masses = under.take(rows).quadrature()
             if under.fixed_draws() is not None and not isinstance(under, MixtureBatch):
                 # the first sets of even draws: each costs a distribution of every link
-                points = points[:, : max(_FEWEST_DRAWS, points.shape[1] // 2)]
+                points = points[:, : max(FEWEST_DRAWS, points.shape[1] // 2)]
                 masses = np.full(points.shape[:2], 1.0 / points.shape[1])
             return np.einsum("qk,qk->q", masses, self.take(rows).pdf_each(points))
 

@@ -41,12 +41,13 @@ def quantiles(dist: Any, levels: ArrayLike) -> Array:
 
     Marginals of a chain would be asked for as many predictions again.
     """
+    wanted = np.asarray(levels, dtype=float)
     by_draws = dist.n_outputs > 1 and hasattr(dist, "fixed_draws")
     draws = dist.fixed_draws() if by_draws else None
     if draws is not None:  # Hazen's: others, of few draws, are too near the middle
-        return np.quantile(draws, levels, axis=1, method="hazen")
-    found = dist.quantile(np.asarray(levels))
-    return found.reshape(len(dist), np.size(levels), -1).transpose(1, 0, 2)
+        return np.asarray(np.quantile(draws, wanted, axis=1, method="hazen"))
+    found = dist.quantile(wanted)
+    return np.asarray(found.reshape(len(dist), len(wanted), -1).transpose(1, 0, 2))
 
 
 def _draws_of_each(d: int) -> int:
