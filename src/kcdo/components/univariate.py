@@ -174,6 +174,11 @@ class AtomParameters:
     def __post_init__(self) -> None:
         shape(self.shares, len(self.bandwidths))
 
+    @classmethod
+    def of(cls, chosen: AtomShares, located: SmoothedParameters) -> "AtomParameters":
+        """Return the parameters of probabilities that were chosen."""
+        return cls(chosen.atoms, located, chosen.bandwidths, chosen.shares, chosen.of_intervals)
+
     def fit(self, y: Array, rows: Rows, settings: Settings) -> AtomShares:
         """Return the probabilities by outputs y (N,) and rows of mapped outputs."""
         located, labels = self.located.located(rows, settings), self.atoms.labels(y)

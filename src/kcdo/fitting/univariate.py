@@ -95,13 +95,9 @@ def fit_univariate(
             located = located_rows(mapped, metrics[0], settings)
             held_out = None
             if atoms.every_value:  # a continuous distribution knows their order
-                some = sampled(len(y), settings.effort.weighed_rows, settings.seed + 1)
-                held_out = TransformedBatch(mixture.held_out(some), transform)
+                held_out = TransformedBatch(mixture.held_out(_judging(y, settings)), transform)
             shares = choose_atom_shares(atoms, y, located, settings, held_out)
-            of_rows = smoothed_parameters(metrics[0], located)
-            parameters = AtomParameters(
-                atoms, of_rows, shares.bandwidths, shares.shares, shares.of_intervals
-            )
+            parameters = AtomParameters.of(shares, smoothed_parameters(metrics[0], located))
     model = Univariate(mixture, transform, features, shares, recalibration)
     twins: Twins | None = None
     if spec.twins and (atoms is None or atoms.every_value):
@@ -296,6 +292,11 @@ def _loss(transform: Tabulated, metric: Metric, rows: Rows, settings: Settings) 
     return float(log_score + np.log(np.average(batch.crps(Y), weights=weights)))
 
 
+def _judging(y: Array, settings: Settings) -> NDArray[np.integer]:
+    """Return the rows that judge the probabilities of atoms."""
+    return sampled(len(y), settings.effort.weighed_rows, settings.seed + 1)
+
+
 def choose_atom_shares(
     atoms: Atoms, y: Array, rows: SmoothedRows, settings: Settings, continuous: Batch | None = None
 ) -> AtomShares:
@@ -305,7 +306,7 @@ def choose_atom_shares(
     a share.
     """
     labels, n_atoms, table = atoms.labels(y), len(atoms.places), rows.table
-    judged = sampled(len(y), settings.effort.weighed_rows, settings.seed + 1)
+    judged = _judging(y, settings)
     likeness = table.likeness_left_out(judged, rows.n_jobs)
     bandwidths = every_bandwidth()
     prior = np.bincount(labels, table.weights, n_atoms + 1)
