@@ -1,5 +1,7 @@
 """How several outputs are fitted: as a chain in some orders, or as one density on a grid."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,7 +20,9 @@ from kcdo.fitting.chain import (
     link_kernel,
 )
 from kcdo.fitting.spec import ModelSpec
+from kcdo.progress import SILENT
 from kcdo.rows import Kin, Rows
+from kcdo.systems import Exact
 from tests.efforts import SHORT
 
 
@@ -210,8 +214,8 @@ def test_two_outputs_by_held_out_rows(short_searches, rng, monkeypatch):
     found = {}
     for better in ("grid", "chain"):
 
-        def folds(spec, rows, order, better=better):
-            level = 1.0 if (order is None) == (better == "grid") else 0.0
+        def folds(spec, rows, at_once=None, better=better):
+            level = 1.0 if (rows.Y.shape[1] == 2) == (better == "grid") else 0.0
             yield np.arange(len(rows)), np.full(len(rows), level)
 
         monkeypatch.setattr("kcdo.fitting.chain._held_out_folds", folds)
@@ -227,7 +231,7 @@ def test_a_grid_that_is_far_behind_is_given_up(monkeypatch, rng, level, folds, w
     """One fold is enough if it leaves no doubt; else all of them decide by their mean."""
     asked = []
 
-    def each_fold(spec, rows, order):
+    def each_fold(spec, rows, at_once):
         for fold in range(3):
             asked.append(fold)
             places = np.arange(fold, len(rows), 3)
@@ -238,6 +242,49 @@ def test_a_grid_that_is_far_behind_is_given_up(monkeypatch, rng, level, folds, w
     chain = np.tile([3.0, -3.0], 150) if level == -0.05 else np.zeros(300)
     assert _grid_wins(ModelSpec(), rows, chain) == wins
     assert len(asked) == folds
+
+
+def test_a_grid_is_not_given_up_for_a_handful_of_rows(monkeypatch):
+    """The standard error of a few rows that happen to agree says nothing."""
+
+    def few_at_once(spec, rows, at_once):
+        for start in range(0, len(rows), at_once):
+            places = np.arange(start, start + at_once)
+            yield places, np.where(places < 16, -0.1, 0.2)
+
+    monkeypatch.setattr("kcdo.fitting.chain._held_out_folds", few_at_once)
+    rows = Rows(np.zeros((240, 1)), np.zeros((240, 2)), np.ones(240))
+    assert _grid_wins(ModelSpec(), rows, np.zeros(240))
+
+
+def test_rows_of_a_fold_come_some_at_once(short_searches, rng):
+    """Log densities of held-out rows do not depend on how many are asked at once."""
+    X, Y = four_outputs(rng, 24)
+    spec, rows = ModelSpec(), Rows(X, Y[:, :1], np.ones(24))
+    spec = replace(spec, settings=replace(spec.settings, effort=SHORT, solver=Exact()))
+    found = np.empty((2, 24))
+    for logs, at_once in zip(found, (None, 3), strict=True):
+        for places, some in chain_fits._held_out_folds(spec, rows, at_once):
+            assert at_once is None or len(places) <= at_once
+            logs[places] = some
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9)
+
+
+def test_orders_share_links_of_the_same_outputs(short_searches, rng, monkeypatch):
+    """Given, reversed and (1, 0, 2): the last output after both others is fitted once."""
+    X, Y = four_outputs(rng, 24)
+    asked = []
+
+    def noted(spec, rows, at_once=None):
+        asked.append((rows.X.shape[1] - 2, rows.Y[0, 0]))
+        yield np.arange(len(rows)), rows.Y[:, 0]
+
+    monkeypatch.setattr("kcdo.fitting.chain._held_out_folds", noted)
+    rows, orders = Rows(X, Y[:, :3], np.ones(24)), list(candidates(3, 0))
+    logs = chain_fits._held_out_logs(ModelSpec(), rows, orders, SILENT)
+    assert len(asked) == 8
+    assert asked.count((2, Y[0, 2])) == 1
+    np.testing.assert_allclose(logs, np.tile(Y[:, :3].sum(axis=1), (3, 1)))
 
 
 def test_orders_that_add_less_than_their_error_are_left_out(rng):

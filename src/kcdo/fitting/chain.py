@@ -38,6 +38,8 @@ _MOST_ON_GRID = 3  # outputs of which a grid is tried
 _MANY_OUTPUTS = 8  # beyond which fewer orders are tried
 _TRIAL_TIME = 0.25  # of the time that the user allows
 _CERTAINTY = 2.0  # standard errors by which a grid that is behind is given up
+_FEWEST_JUDGES = 24  # rows that know a standard error
+_ROWS_AT_ONCE = 8  # held-out rows between two looks at a grid
 _MOST_LOG = 1e3  # one row that is impossible, or certain, must not outweigh all others
 
 
@@ -235,63 +237,70 @@ def short(effort: Effort) -> Effort:
 def _held_out_logs(
     spec: ModelSpec, rows: Rows, orders: list[tuple[int, ...]], progress: Progress
 ) -> list[Array]:
-    """Return log p(y | x) of rows held out, (n,), by the chain of each order; NaN if never held."""
+    """Return log p(y | x) of rows held out, (n,), by the chain of each order; NaN if never held.
 
-    def of_order(order: tuple[int, ...]) -> Array:
+    Orders share the links of an output that follows the same others, in whatever order.
+    """
+    of_order = [[(o, tuple(sorted(order[:j]))) for j, o in enumerate(order)] for order in orders]
+    links = list(dict.fromkeys(link for each in of_order for link in each))
+
+    def of_link(link: tuple[int, tuple[int, ...]]) -> Array:
+        output, earlier = link
         logs = np.full(len(rows), np.nan)
         if spec.progress.deadline.allows("orders"):
-            for places, found in _held_out_folds(spec, rows, order):
+            own = link_rows(rows, (*earlier, output), len(earlier))
+            part = link_spec(spec, rows.X.shape[1], len(earlier), spec.settings.solver)
+            for places, found in _held_out_folds(part, own):
                 logs[places] = found
         return logs
 
-    found = []
-    for each in ordered_map(of_order, orders, spec.n_jobs):
-        found.append(each)
-        progress.update(len(found), len(orders))
-    return found
+    found = {}
+    for link, logs in zip(links, ordered_map(of_link, links, spec.n_jobs), strict=True):
+        found[link] = logs
+        progress.update(len(found), len(links))
+    return [_bounded(np.sum([found[link] for link in each], axis=0)) for each in of_order]
+
+
+def _bounded(logs: Array) -> Array:
+    return np.asarray(np.clip(logs, -_MOST_LOG, _MOST_LOG))
 
 
 def _grid_wins(spec: ModelSpec, rows: Rows, chain: Array) -> bool:
     """Whether a grid foretells rows better than a chain, whose log densities are given.
 
-    Its densities cost far more: folds that leave no doubt are enough.
+    Its densities cost far more: as many rows as leave no doubt are enough.
     """
     gain = np.zeros(len(rows))
     share = np.zeros(len(rows))
-    for places, found in _held_out_folds(spec, rows, None):
-        gain[places], share[places] = found - chain[places], rows.weights[places]
+    for places, found in _held_out_folds(spec, rows, _ROWS_AT_ONCE):
+        gain[places], share[places] = _bounded(found) - chain[places], rows.weights[places]
         so_far = share / share.sum()
         mean = float(so_far @ gain)
         error = float(np.sqrt(np.sum(so_far**2 * (gain - mean) ** 2)))
-        if mean < -_CERTAINTY * error:
+        if mean < -_CERTAINTY * error and np.count_nonzero(share) >= _FEWEST_JUDGES:
             return False
     return mean > 0.0
 
 
 def _held_out_folds(
-    spec: ModelSpec, rows: Rows, order: tuple[int, ...] | None
+    spec: ModelSpec, rows: Rows, at_once: int | None = None
 ) -> Iterator[tuple[NDArray[np.integer], Array]]:
-    """Yield the rows of each fold and their log p(y | x), by a chain, or by the grid.
+    """Yield rows of each fold, at most so many at once, and their log p(y | x) by a default fit.
 
     Parameters are chosen without the first fold, and kept for the others.
     """
     parameters: ChainModelParameters | ModelParameters | UnivariateParameters | None = None
-    for learnt, places in _folds(rows, spec.settings.effort.order_folds, spec.seed):
-        train, test = rows.take(learnt), rows.take(places)
+    for learnt, fold in _folds(rows, spec.settings.effort.order_folds, spec.seed):
+        train = rows.take(learnt)
         if parameters is None:
-            fit = _fit_one(spec, train, order)
+            fit = automatic_fit(spec, train)
             model, parameters = fit.model, fit.parameters
         else:
             model = parameters.fit(train, spec.settings)
-        logs = model.batch(test.X).logpdf_pairs(test.Y)
-        yield places, np.clip(np.nan_to_num(logs, nan=-_MOST_LOG), -_MOST_LOG, _MOST_LOG)
-
-
-def _fit_one(spec: ModelSpec, rows: Rows, order: tuple[int, ...] | None) -> AutomaticFit:
-    if order is None:
-        return automatic_fit(spec, rows)
-    alone = _Trial((order,), np.ones(1))
-    return fit_orders(spec, rows, lambda X, weights: spec.settings.solver, alone)
+        size = at_once or len(fold)
+        for places in (fold[start : start + size] for start in range(0, len(fold), size)):
+            logs = model.batch(rows.X[places]).logpdf_pairs(rows.Y[places])
+            yield places, np.nan_to_num(logs, nan=-_MOST_LOG)
 
 
 def _worth_keeping(logs: Sequence[Array], weights: Array) -> list[int]:

@@ -52,7 +52,8 @@ from kcdo.transforms import Tabulated, normal_scores, standardised
 
 _TRANSFORM_GAIN = 0.005  # nats per row that normal scores must gain over no transform
 _SURE_GAIN = 6.0  # and nats of all rows: the map has seen the outputs that judge it
-_ABOUT_STRAIGHT = 0.97  # correlation of outputs and normal scores, beyond which these are no use
+_STRAIGHT = 0.995  # correlation of outputs and normal scores, beyond which these are no use
+_ABOUT_STRAIGHT = 0.97  # beyond which they are not worth whole fits
 _TRIAL_TIME = 0.3  # of the time that the user allows
 _LEAST_SHARE = 2e-3
 _EXACT = 0.3  # median error, in gaps of rounding; that of the rounding itself is 0.25
@@ -147,7 +148,7 @@ def _tried_scores(
     What a share of the time does not suffice for is left out: fits that were stopped tell little.
     """
     scores, spec = normal_scores(rows.Y[:, 0], rows.weights), problem.spec
-    if np.corrcoef(rows.Y[:, 0], scores.forward(rows.Y)[:, 0])[0, 1] > _ABOUT_STRAIGHT:
+    if _straightness(scores, rows) > _ABOUT_STRAIGHT:
         return straight
     some = rows.sample(spec.settings.effort.transform_rows // 2, spec.seed).of_effective_weight()
     if some.kin is not None and some.kin.count < 2:
@@ -267,6 +268,8 @@ def _or_normal_scores(
 ) -> tuple[Tabulated, list[Metric]]:
     """Return a map and its metrics, or normal scores with theirs where rows gain by them."""
     scores = normal_scores(rows.Y[:, 0], rows.weights)
+    if _straightness(scores, rows) > _STRAIGHT:
+        return straight, metrics
     mapped = rows.with_outputs(scores.forward(rows.Y))
     others = [same_metric(metrics[0], mapped, settings)]
     pairs = ((straight, metrics[0]), (scores, others[0]))
@@ -276,6 +279,11 @@ def _or_normal_scores(
     if losses[1] < losses[0] - _TRANSFORM_GAIN - _SURE_GAIN / rows.total:
         return scores, others + [same_metric(each, mapped, settings) for each in metrics[1:]]
     return straight, metrics
+
+
+def _straightness(scores: Tabulated, rows: Rows) -> float:
+    """Return the correlation of outputs with their normal scores."""
+    return float(np.corrcoef(rows.Y[:, 0], scores.forward(rows.Y)[:, 0])[0, 1])
 
 
 def _loss(transform: Tabulated, metric: Metric, rows: Rows, settings: Settings) -> float:
