@@ -11,6 +11,7 @@ from kcdo.components import (
     AtomParameters,
     Atoms,
     AtomShares,
+    Mixture,
     ModelParameters,
     Settings,
     SmoothedRows,
@@ -71,14 +72,8 @@ def fit_univariate(
     y = problem.rows.Y[:, 0]
     gap = float(np.sqrt(12.0) * problem.floor[0])
     rows = problem.rows.with_outputs(unrounded(problem.rows.Y, gap, atoms, spec.seed))
-    features = feature_map(rows.X, spec.kernel_x, settings.effort)
-    seen = replace(rows, X=features(rows.X))
-    transform, metrics = choose_transform(seen, spec, features)
-    used = used_features(metrics, seen.X.shape[1])
-    metrics = [metric.on(used, seen.X.shape[1]) for metric in metrics]
-    if features.features:
-        features, seen = features.take(used), replace(seen, X=seen.X[:, used])
-    mapped = seen.with_outputs(transform.forward(seen.Y))
+    transform, metrics, features = _best_seen(rows, spec)
+    mapped = replace(rows, X=features(rows.X), Y=transform.forward(rows.Y))
     if atoms is None and gap > 0 and _below_rounding(mapped, transform, metrics[0], gap, settings):
         atoms = Atoms.of_every_value(y)
     continuous = mapped
@@ -94,10 +89,7 @@ def fit_univariate(
     if atoms is not None:
         with spec.progress.stage("atoms"):
             located = located_rows(mapped, metrics[0], settings)
-            held_out = None
-            if atoms.every_value:  # a continuous distribution knows their order
-                held_out = TransformedBatch(mixture.held_out(_judging(y, settings)), transform)
-            shares = choose_atom_shares(atoms, y, located, settings, held_out)
+            shares = _shares_beside(mixture, transform, atoms, y, located, settings)
             parameters = AtomParameters.of(shares, smoothed_parameters(metrics[0], located))
     model = Univariate(mixture, transform, features, shares, recalibration)
     twins: Twins | None = None
@@ -117,6 +109,32 @@ def fit_univariate(
     )
     loss = None if atoms is not None or judged is None else _loss_in_units(judged, model)
     return model, every, loss
+
+
+def _best_seen(rows: Rows, spec: ModelSpec) -> tuple[Tabulated, list[Metric], FeatureMap]:
+    """Return the map of outputs, metrics of the inputs, and the features that these see."""
+    features = feature_map(rows.X, spec.kernel_x, spec.settings.effort)
+    seen = replace(rows, X=features(rows.X))
+    transform, metrics = choose_transform(seen, spec, features)
+    n_features = seen.X.shape[1]
+    used = used_features(metrics, n_features)
+    metrics = [metric.on(used, n_features) for metric in metrics]
+    return transform, metrics, features.take(used) if features.features else features
+
+
+def _shares_beside(
+    mixture: Mixture,
+    transform: Tabulated,
+    atoms: Atoms,
+    y: Array,
+    located: SmoothedRows,
+    settings: Settings,
+) -> AtomShares:
+    """Choose the probabilities of atoms beside a mixture of outputs that are seen through a map."""
+    held_out = None
+    if atoms.every_value:  # a continuous distribution knows their order
+        held_out = TransformedBatch(mixture.held_out(_judging(y, settings)), transform)
+    return choose_atom_shares(atoms, y, located, settings, held_out)
 
 
 def fit_seen_through(
