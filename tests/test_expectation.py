@@ -11,6 +11,7 @@ from kcdo.errors import InvalidInputError
 from kcdo.inputs import GaussianInput, SampleInput
 from kcdo.kernels import (
     Adapter,
+    Average,
     Categorical,
     DensityKernel,
     Gaussian,
@@ -34,6 +35,7 @@ DIAGONAL = {
     "laplace": Laplace((0.8, 1.5)),
     "product": Gaussian(0.8).on(0) * Laplace(1.5).on(1),
     "sum": Gaussian(0.8) + Laplace(1.5).on(1) + Gaussian(2.0).on(0),
+    "average": Average((Gaussian(0.8), Laplace(1.5).on(1), Gaussian(2.0).on(0))),
     "sum in product": (Gaussian(0.8) + Laplace(0.3)).on(0) * Laplace(1.5).on(1),
     "density": DensityKernel(Laplace(0.5).on(1) * Gaussian(0.3).on(0), 2),
 }

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from kcdo.kernels import (
     Adapter,
+    Average,
     Categorical,
     FreeScales,
     Gaussian,
@@ -28,6 +29,7 @@ TEMPLATES = {
     "categorical": Categorical(),
     "product": Gaussian().on([0, 2]) * Periodic(2.0).on([1]) * Categorical().on([2]),
     "sum": Matern(smoothness=0.5).on([1]) + Laplace().on([0, 1]),
+    "average": Average((Gaussian(), Matern(smoothness=0.5), Laplace().on([2]))),
     "nested": (Gaussian().on([1]) * Laplace(0.7).on([0]) + Matern().on([0, 1])).on([2, 0]),
     "part fixed": Gaussian(0.8).on([0]) * Laplace().on([1, 2]),
     "of the whole": Gaussian() * Laplace(),

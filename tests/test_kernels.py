@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, RationalQuadratic
 from kcdo.errors import InvalidInputError, InvalidTypeError
 from kcdo.kernels import (
     Adapter,
+    Average,
     Categorical,
     DensityKernel,
     Gaussian,
@@ -96,6 +97,14 @@ KERNELS = {
     "sum": (
         Gaussian(SCALES) + Matern(SCALES, smoothness=2.5) + Gaussian(SCALES),
         lambda x, y: 2 * gaussian(x, y) + matern(x, y, 2.5),
+    ),
+    "average": (
+        Average((Gaussian(SCALES), Average((Laplace(SCALES), Matern(SCALES, smoothness=2.5))))),
+        lambda x, y: (
+            0.5 * gaussian(x, y)
+            + 0.25 * np.exp(-np.sum(np.abs(scaled(x, y))))
+            + 0.25 * matern(x, y, 2.5)
+        ),
     ),
     "scikit-learn": (
         Adapter(RationalQuadratic(alpha=0.8)),

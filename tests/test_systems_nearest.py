@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 
 from kcdo.kernels import (
     Adapter,
+    Average,
     Categorical,
     Gaussian,
     Laplace,
@@ -27,6 +28,8 @@ KERNELS = [
     Laplace((0.5, 2.0)),
     Gaussian(0.7).on([0]) + Matern(1.0).on([1]),
     Gaussian(0.7).on([0]) * Periodic(2.0, 0.4).on([1]),
+    Average((Gaussian((0.5, 2.0)), Matern((2.0, 0.5), smoothness=0.5))),
+    Average((Gaussian((0.5, 2.0)), Laplace(0.7).on([0]))),
 ]
 EACH_KERNEL = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 

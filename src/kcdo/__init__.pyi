@@ -40,6 +40,7 @@ from kcdo.inputs import GaussianInput as GaussianInput
 from kcdo.inputs import SampleInput as SampleInput
 from kcdo.kernels import Adapter as Adapter
 from kcdo.kernels import Automatic as Automatic
+from kcdo.kernels import Average as Average
 from kcdo.kernels import Categorical as Categorical
 from kcdo.kernels import DensityKernel as DensityKernel
 from kcdo.kernels import Gaussian as Gaussian

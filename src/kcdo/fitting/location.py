@@ -93,7 +93,7 @@ def _best_by_held_out_score(problem: Problem, means: list[Metric]) -> Metric:
 def _location_parameters(problem: Problem, best: Metric) -> tuple[LocationParameters, System]:
     """Return the parameters of location and scale; the noise is judged on thousands."""
     rows, effort, settings = problem.rows, problem.effort, problem.spec.settings
-    near = bool(problem.metrics) and settings.sees_near_rows(best.kernel, rows)
+    near = bool(problem.metrics) and settings.sees_near_rows(best.of_mean, rows)
     # where rows share few inputs, to judge all of them costs little
     few_inputs = problem.every_input and len(Groups.of(rows.X).points) <= effort.spread_rows
     some = problem
@@ -113,10 +113,10 @@ def _location_parameters(problem: Problem, best: Metric) -> tuple[LocationParame
 
     if len(rows) > effort.rows:  # what few rows do not resolve looks like noise to them
         bounds = log_noise_bounds(problem.least_noise)
-        judge_noise = partial(judge, best.kernel)
+        judge_noise = partial(judge, best.of_mean)
         search_alpha(judge_noise, best.noise, effort.factorisations, bounds=bounds)
     else:
-        judge(best.kernel, best.noise)
+        judge(best.of_mean, best.noise)
     if few_inputs and problem.may_have_nugget(rows):  # the spread must know the same inputs
         search_nugget(judge, *lowest.best()[:2], lowest.loss)
     kernel, noise, system = lowest.best()

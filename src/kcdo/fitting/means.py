@@ -50,7 +50,7 @@ def residual_sds(choice: Metric, problem: Problem) -> Array:
     """Return the sd of held-out residuals of the conditional mean, from a few hundred rows."""
     some = problem.learning_rows()
     centred, groups = some.centred(), Groups.of(some.X, some.weights)
-    rows = ExactRows(choice.kernel, groups, n_jobs=problem.spec.n_jobs)
+    rows = ExactRows(choice.of_mean, groups, n_jobs=problem.spec.n_jobs)
     errors = centred - rows.factor(choice.noise / some.total).held_out(centred)
     sds = np.sqrt(np.average(errors**2, axis=0, weights=some.weights))
     _, all_sds = weighted_mean_sd(problem.rows.Y, problem.rows.weights)

@@ -18,10 +18,13 @@ from kcdo.fitting.local import LOG_NOISE_RANGE, LocalLoss, Neighbourhoods
 from kcdo.fitting.objectives import RegressionLoss
 from kcdo.fitting.search import GOOD_ENOUGH, BestSoFar, Bounds, Objective, minimise
 from kcdo.kernels import (
+    Average,
     FreeScales,
     Kernel,
     Radial,
+    ScaledKernel,
     metric_coordinates,
+    transformed,
     with_median_scales,
 )
 from kcdo.rows import sampled
@@ -51,11 +54,33 @@ class Metric:
     shared: bool = False  # whether all columns have one scale
     columns: NDArray[np.integer] | None = None  # the features it sees; None: all
     raw: bool = False  # whether it sees inputs as they are, in units of their own
+    average: Average | None = None  # what regresses better than the kernel alone
+
+    @property
+    def of_mean(self) -> Kernel:
+        """The kernel of the regression, whose noise this is."""
+        return self.kernel if self.average is None else self.average
+
+    @property
+    def template_of_mean(self) -> Kernel:
+        """The kernel of the regression with open scales."""
+        if self.average is None:
+            return self.template
+        return transformed(
+            self.average,
+            lambda part: replace(part, scale=None) if isinstance(part, ScaledKernel) else None,
+        )
+
+    def with_mean(self, kernel: Kernel, noise: float) -> "Metric":
+        """Return the metric with another kernel of the regression, and its noise."""
+        if isinstance(kernel, Average):
+            return replace(self, average=kernel, noise=noise)
+        return replace(self, kernel=kernel, noise=noise)
 
     @property
     def location(self) -> LocationParameters:
         """A regression with this kernel and noise, which does not vary."""
-        return LocationParameters(self.kernel, self.noise, inflation=self.inflation)
+        return LocationParameters(self.of_mean, self.noise, inflation=self.inflation)
 
     def theta(self, columns: int) -> Array:
         """Return log scales and log noise on so many columns: where a search begins."""
@@ -69,9 +94,16 @@ class Metric:
         """
         if self.columns is None:
             return self
-        log_scales = FreeScales(self.template, n_features).log_scales_of(self.kernel)[kept]
-        kernel = FreeScales(self.template, len(kept)).kernel(log_scales)
-        return replace(self, kernel=kernel, columns=np.searchsorted(kept, self.columns))
+        mean = _on(self.of_mean, self.template_of_mean, kept, n_features)
+        alone = _on(self.kernel, self.template, kept, n_features)
+        columns = np.searchsorted(kept, self.columns)
+        return replace(self, kernel=alone, columns=columns).with_mean(mean, self.noise)
+
+
+def _on(kernel: Kernel, template: Kernel, kept: NDArray[np.integer], n_features: int) -> Kernel:
+    """Return a kernel of all features as one of those that are kept."""
+    log_scales = FreeScales(template, n_features).log_scales_of(kernel).reshape(-1, n_features)
+    return FreeScales(template, len(kept)).kernel(log_scales[:, kept].ravel())
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +142,7 @@ class MetricSearch:
     @cached_property
     def middle(self) -> Array:
         """Log scales at which a column begins to count: one for all, or medians."""
-        if isinstance(self.template, Radial):
+        if isinstance(self.template, Radial | Average):
             of_features = np.full(len(self.scales), 0.5 * np.log(len(self.columns)) + 0.7)
             if self.log_units is None:
                 return of_features
@@ -132,6 +164,13 @@ class MetricSearch:
     def exact(self) -> bool:
         """Whether to leave out every row costs little."""
         return len(self.X) <= self.settings.effort.exact_judged
+
+    @property
+    def cross_fits(self) -> bool:
+        """Whether rows are so few that folds must judge how many scales they bear."""
+        effort = self.settings.effort
+        most = max(effort.crossed_rows, effort.crossed_per_column * len(self.columns))
+        return self.exact and len(self.X) <= most
 
     def take(self, rows: NDArray[np.integer]) -> "MetricSearch":
         """Return the search on some rows."""
@@ -174,6 +213,16 @@ class MetricSearch:
             loss, log_error = self.judged(self.objective(theta, 1, fresh=True), theta)
             best.offer(loss + log_error, (loss + log_error, loss, theta))
         return best.best()
+
+    def judged_at_once(self, theta: Array) -> float:
+        """Return loss and log error of rows that all others of them foretell, not near ones alone.
+
+        Of many rows some: near rows do not see what varies slowly.
+        """
+        most = 2 * self.settings.effort.exact_judged
+        some = self.take(sampled(len(self.X), most, self.settings.seed + 2))
+        groups = Groups.of(some.inputs, some.weights)
+        return sum(some.judged(RegressionLoss(some.scales, groups, some.targets), theta))
 
     def _subsample(self, number: int) -> "MetricSearch":
         """Return the search on as many rows as are all left out."""
@@ -267,7 +316,12 @@ class MetricSearch:
         if len(columns) == n_features:
             kernel = self.scales.kernel(theta[:-1])
             return Metric(template, kernel, noise, loss, raw=self.log_units is not None)
-        log_scales = np.full(n_features, _UNUSED)
-        log_scales[columns] = theta[:-1]
-        kernel = FreeScales(template, n_features).kernel(log_scales)
-        return Metric(template, kernel, noise, loss, columns=columns)
+        return Metric(template, self.kernel(theta), noise, loss, columns=columns)
+
+    def kernel(self, theta: Array) -> Kernel:
+        """Return the kernel of all features, where those that it does not see do not count."""
+        n_features, columns = self.X.shape[1], self.columns
+        log_scales = theta[:-1].reshape(-1, len(columns))
+        every = np.full((len(log_scales), n_features), _UNUSED)
+        every[:, columns] = log_scales
+        return FreeScales(self.template, n_features).kernel(every.ravel())

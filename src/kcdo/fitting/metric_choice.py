@@ -118,12 +118,7 @@ def used_features(metrics: list[Metric], n_features: int) -> NDArray[np.integer]
 
 def same_metric(metric: Metric, rows: Rows, settings: Settings) -> Metric:
     """Learn scales and noise again for other outputs, with family and features of a metric."""
-    n_features = rows.X.shape[1]
-    columns: NDArray[np.integer] = np.arange(n_features)
-    start = metric.theta(n_features)
-    if metric.columns is not None:
-        columns, start = metric.columns, start[np.append(metric.columns, n_features)]
-    search = _search(rows, settings, metric.template, columns, metric.raw)
+    search, start = search_from(metric, rows, settings)
     with blas_limit(1):
         if metric.shared:
             found = search.metric(*search.shared(search.objective(start, 1), start))
@@ -132,6 +127,16 @@ def same_metric(metric: Metric, rows: Rows, settings: Settings) -> Metric:
             _, loss, theta = search.best(learnt if search.exact else [start, *learnt])
             found = search.metric(loss, theta)
     return replace(found, inflation=metric.inflation, shared=metric.shared)
+
+
+def search_from(metric: Metric, rows: Rows, settings: Settings) -> tuple[MetricSearch, Array]:
+    """Return the search of a metric's family on its features, and its scales and noise there."""
+    n_features = rows.X.shape[1]
+    columns: NDArray[np.integer] = np.arange(n_features)
+    start = metric.theta(n_features)
+    if metric.columns is not None:
+        columns, start = metric.columns, start[np.append(metric.columns, n_features)]
+    return _search(rows, settings, metric.template, columns, metric.raw), start
 
 
 def _search(
@@ -154,11 +159,10 @@ def _targets(rows: Rows) -> Array:
 
 def _settled(search: MetricSearch, found: list[Array]) -> Metric:
     """Take the best of what was found; where rows are few, folds judge if scales are shared."""
-    effort, n = search.settings.effort, len(search.X)
     score, loss, free = search.best(found)
     if not search.exact:
         return search.metric(score, free)
-    if n > max(effort.crossed_rows, effort.crossed_per_column * len(search.columns)):
+    if not search.cross_fits:
         shared_loss, shared = _shared_if_likely(search, loss)
         if not shared_loss < loss:
             return search.metric(score, free)
@@ -233,8 +237,8 @@ def last_word(metric: Metric, rows: Rows, settings: Settings) -> Metric:
     if not effort.exact_judged < len(rows) <= effort.exact_rows:
         return metric
     targets = _targets(rows)
-    scales = FreeScales(metric.template, rows.X.shape[1])
-    log_scales = scales.log_scales_of(metric.kernel)
+    scales = FreeScales(metric.template_of_mean, rows.X.shape[1])
+    log_scales = scales.log_scales_of(metric.of_mean)
     groups = Groups.of(rows.X, rows.weights)
     judged = rows.sampled(effort.exact_judged, settings.seed + 1)
     best: BestSoFar[tuple[float, float]] = BestSoFar()
@@ -254,5 +258,4 @@ def last_word(metric: Metric, rows: Rows, settings: Settings) -> Metric:
             if judge(*here) < before:
                 break
     factor, log_noise = best.best()
-    kernel = scales.kernel(log_scales + factor)
-    return replace(metric, kernel=kernel, noise=float(np.exp(log_noise)))
+    return metric.with_mean(scales.kernel(log_scales + factor), float(np.exp(log_noise)))

@@ -25,6 +25,7 @@ from kcdo.components import (
     unrounded,
 )
 from kcdo.distributions import Batch, MixtureBatch, TransformedBatch, level_density
+from kcdo.fitting.averages import averaged
 from kcdo.fitting.metric import Metric
 from kcdo.fitting.metric_choice import (
     choose_metrics,
@@ -55,6 +56,7 @@ _TRANSFORM_GAIN = 0.005  # nats per row that normal scores must gain over no tra
 _SURE_GAIN = 6.0  # and nats of all rows: the map has seen the outputs that judge it
 _STRAIGHT = 0.995  # correlation of outputs and normal scores, beyond which these are no use
 _ABOUT_STRAIGHT = 0.97  # beyond which they are not worth whole fits
+_LARGEST_SCORE = 5.0
 _TRIAL_TIME = 0.3  # of the time that the user allows
 _LEAST_SHARE = 2e-3
 _EXACT = 0.3  # median error, in gaps of rounding; that of the rounding itself is 0.25
@@ -216,7 +218,7 @@ def _below_rounding(
     """
     if len(np.unique(np.rint(transform.inverse(rows.Y) / gap))) > _MOST_VALUES:
         return False
-    located = SmoothedRows.located(metric.kernel, metric.noise, rows, settings).table
+    located = SmoothedRows.located(metric.of_mean, metric.noise, rows, settings).table
     both = (transform.inverse(each[:, None])[:, 0] for each in (located.output, located.location))
     errors = np.abs(np.subtract(*both))
     return float(np.median(errors)) < _EXACT * gap
@@ -263,6 +265,8 @@ def choose_transform(
             if not progress.deadline.allows("the last word on the noise"):
                 return chosen, metrics
         mapped = rows.with_outputs(chosen.forward(rows.Y))
+        if progress.deadline.allows("averages of kernels"):
+            metrics = averaged(metrics, mapped, settings)
         return chosen, [last_word(metrics[0], mapped, settings), *metrics[1:]]
 
 
@@ -300,8 +304,9 @@ def _or_normal_scores(
 
 
 def _straightness(scores: Tabulated, rows: Rows) -> float:
-    """Return the correlation of outputs with their normal scores."""
-    return float(np.corrcoef(rows.Y[:, 0], scores.forward(rows.Y)[:, 0])[0, 1])
+    """Return the correlation of outputs with their normal scores, bounded: outliers are not."""
+    bounded = np.clip(scores.forward(rows.Y)[:, 0], -_LARGEST_SCORE, _LARGEST_SCORE)
+    return float(np.corrcoef(rows.Y[:, 0], bounded)[0, 1])
 
 
 def _loss(transform: Tabulated, metric: Metric, rows: Rows, settings: Settings) -> float:

@@ -1,5 +1,6 @@
 """Kernels: immutable value objects, scales in the units of the data."""
 
+from kcdo.kernels.average import Average
 from kcdo.kernels.base import Kernel, OnColumns, Product, Sum, Wrapper
 from kcdo.kernels.columnwise import Categorical, Laplace, Periodic
 from kcdo.kernels.density import DensityKernel, with_output_sds
@@ -19,6 +20,7 @@ from kcdo.kernels.warped import Mapped, Warped, warped, warped_columns
 __all__ = [
     "Adapter",
     "Automatic",
+    "Average",
     "Categorical",
     "DensityKernel",
     "Feature",

@@ -275,11 +275,17 @@ def checked_part(kernel: Any, owner: str) -> Kernel:
 class _Composite(Kernel):
     kernels: tuple[Kernel, ...]
 
+    #: whether one inside another of the same class is as good as its parts
+    flattens: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         parts: list[Kernel] = []
         for kernel in self.kernels:  # nested sums and products are flattened
             checked_part(kernel, type(self).__name__)
-            parts.extend(kernel.kernels if type(kernel) is type(self) else (kernel,))
+            if self.flattens and isinstance(kernel, _Composite) and type(kernel) is type(self):
+                parts.extend(kernel.kernels)
+            else:
+                parts.append(kernel)
         if not parts:
             raise InvalidInputError(f"{type(self).__name__} needs at least one kernel.")
         object.__setattr__(self, "kernels", tuple(parts))

@@ -3,10 +3,13 @@
 Where a kernel maps rows (it warps columns with long tails), nearness is judged after all maps.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array
+from kcdo.kernels.average import Average
 from kcdo.kernels.base import Kernel
 from kcdo.kernels.parts import leaves, transformed
 from kcdo.kernels.scaled import ScaledKernel
@@ -29,10 +32,20 @@ def metric_coordinates(kernel: Kernel, X: NDArray) -> Array:
     """Return coordinates whose distance says how near rows are to a kernel of scaled columns."""
     columns: list[Array] = []
     with np.errstate(over="ignore"):  # it is clipped
-        for part, _, rows in leaves(kernel, range(X.shape[1]), X):
-            assert isinstance(part, ScaledKernel)
+        for part, rows in _parts_with_metric(kernel, X):
             columns += part.metric_coordinates(rows)
     return np.clip(np.hstack(columns), -_FURTHEST, _FURTHEST)
+
+
+def _parts_with_metric(
+    kernel: Kernel, X: NDArray
+) -> Iterator[tuple[ScaledKernel | Average, NDArray]]:
+    """Yield the parts whose coordinates make the metric, each with what it sees of the rows."""
+    if isinstance(kernel, ScaledKernel) or (isinstance(kernel, Average) and kernel.radial):
+        yield kernel, X
+        return
+    for child in kernel.children:
+        yield from _parts_with_metric(child, kernel.inner_rows(X))
 
 
 def without_warps(kernel: Kernel) -> Kernel:

@@ -43,7 +43,10 @@ def _register_sklearn_kernels() -> None:
 # --- what users choose: kernels, measures, filters, schemes, solvers
 
 for _room, _names in (
-    (kernels, "Automatic Gaussian Laplace Matern Periodic Categorical Product Sum Nugget Warped"),
+    (
+        kernels,
+        "Automatic Average Gaussian Laplace Matern Periodic Categorical Product Sum Nugget Warped",
+    ),
     (kernels, "OnColumns DensityKernel Adapter Feature FeatureMap"),
     (measures, "Grid Scattered UniformBox QuasiRandomBox"),
     (linalg, "Tikhonov IteratedTikhonov SpectralCutoff PrintedForm"),

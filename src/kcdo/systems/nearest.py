@@ -18,7 +18,15 @@ from kcdo.arrays import Array
 from kcdo.consistency import need, shape
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import Expectation, GaussianInput, SampleInput
-from kcdo.kernels import Kernel, Radial, after_warps, has_metric, metric_coordinates, without_warps
+from kcdo.kernels import (
+    Average,
+    Kernel,
+    Radial,
+    after_warps,
+    has_metric,
+    metric_coordinates,
+    without_warps,
+)
 from kcdo.parallel import run_threaded
 from kcdo.systems.base import (
     Condensed,
@@ -238,8 +246,16 @@ class NearestSystem(System):
 
     @property
     def _by_distance(self) -> bool:
-        """Whether the kernel depends on the distance in its metric alone."""
-        return isinstance(self.rows.inner, Radial)
+        """Whether the kernel depends on scaled distances alone."""
+        return bool(self._radial)
+
+    @cached_property
+    def _radial(self) -> tuple[Radial, ...]:
+        """The kernel, or the kernels that it is the average of, if these are radial."""
+        inner = self.rows.inner
+        if isinstance(inner, Radial):
+            return (inner,)
+        return (inner.radial or ()) if isinstance(inner, Average) else ()
 
     @cached_property
     def _ridge(self) -> Array:
@@ -282,17 +298,10 @@ class NearestSystem(System):
         Distances come from products of coordinates about the query, which are short: no difference
         of two large numbers.
         """
-        kernel = self.rows.inner
-        assert isinstance(kernel, Radial)
-        gaps = self.rows.coordinates[places] - metric_coordinates(kernel, queries)[:, None]
-        squares = np.einsum("qkf,qkf->qk", gaps, gaps)
-        pairs = gaps @ gaps.transpose(0, 2, 1)
-        pairs *= -2.0
-        pairs += squares[:, :, None]
-        pairs += squares[:, None, :]
-        np.maximum(pairs, 0.0, out=pairs)
-        np.einsum("qii->qi", pairs)[:] = 0.0
-        return kernel.of_squares(pairs), kernel.of_squares(squares)
+        gaps = self.rows.points[places] - queries[:, None]
+        found = [_of_gaps(kernel, gaps) for kernel in self._radial]
+        pairs, own = (sum(each) / len(found) for each in zip(*found, strict=True))
+        return pairs, own
 
     def _by_differences(self, queries: NDArray, places: NDArray[np.integer]) -> tuple[Array, Array]:
         """Return the same for any kernel of differences."""
@@ -308,6 +317,19 @@ class NearestSystem(System):
         flat = differences.reshape(-1, differences.shape[-1])
         values = self.rows.inner.block(flat, np.zeros((1, flat.shape[1])))
         return values.reshape(differences.shape[:-1])
+
+
+def _of_gaps(kernel: Radial, gaps: Array) -> tuple[Array, Array]:
+    """Return k of all pairs of points (Q, k, p), (Q, k, k), and of points and 0, (Q, k)."""
+    gaps = gaps / kernel.scales(gaps.shape[2])
+    squares = np.einsum("qkf,qkf->qk", gaps, gaps)
+    pairs = gaps @ gaps.transpose(0, 2, 1)
+    pairs *= -2.0
+    pairs += squares[:, :, None]
+    pairs += squares[:, None, :]
+    np.maximum(pairs, 0.0, out=pairs)
+    np.einsum("qii->qi", pairs)[:] = 0.0
+    return kernel.of_squares(pairs), kernel.of_squares(squares)
 
 
 def rows_used(weights: csr_array) -> tuple[NDArray[np.integer], csr_array]:
