@@ -11,7 +11,7 @@ from kcdo.fitting.metric import MetricSearch
 from kcdo.fitting.metric_choice import _settled, choose_metrics, feature_map, used_features
 from kcdo.fitting.objectives import RegressionLoss
 from kcdo.fitting.smoothed import mixing_shares
-from kcdo.fitting.univariate import _or_normal_scores
+from kcdo.fitting.transform import _or_normal_scores
 from kcdo.kernels import FeatureMap, FreeScales, Gaussian, Laplace, Matern, metric_coordinates
 from kcdo.rows import Rows
 from kcdo.systems import ExactRows, Finder, Groups
@@ -208,7 +208,7 @@ def test_held_out_errors_choose_how_long_tails_are_seen(exact_judged):
 def test_outputs_that_are_normal_already_need_no_scores(monkeypatch, rng):
     """No metric is learnt for normal scores of outputs that are about a straight line of them."""
     tried = []
-    monkeypatch.setattr("kcdo.fitting.univariate.same_metric", lambda *given: tried.append(given))
+    monkeypatch.setattr("kcdo.fitting.transform.same_metric", lambda *given: tried.append(given))
     rows = Rows(rng.normal(size=(200, 2)), rng.normal(size=(200, 1)), np.ones(200))
     straight, metrics = standardised(rows.Y[:, 0], rows.weights), [object()]
     assert _or_normal_scores(straight, metrics, rows, Settings()) == (straight, metrics)

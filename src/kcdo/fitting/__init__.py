@@ -2,10 +2,10 @@
 
 from kcdo.fitting.automatic import AutomaticFit, automatic_fit
 from kcdo.fitting.binning import OutputBins
-from kcdo.fitting.candidates import NearRowJudges, NearRows, Neighbourhood
 from kcdo.fitting.chain import joint_fit
 from kcdo.fitting.learning import Learnt, LocalLearning, PilotChoice, pilot_choice
 from kcdo.fitting.metric import Metric
+from kcdo.fitting.near_rows import NearRowJudges, NearRows, Neighbourhood
 from kcdo.fitting.output_side import (
     DEFAULT_ALPHA,
     output_side,
@@ -19,7 +19,7 @@ from kcdo.fitting.rules import RULES
 from kcdo.fitting.spec import ModelSpec
 from kcdo.fitting.streamed import LocationPlan, ResidualPlan, StreamedLocation, StreamedMixture
 from kcdo.fitting.streaming import StreamPlan, best_plain, same_plan, stream
-from kcdo.fitting.univariate import sample_transform
+from kcdo.fitting.transform import sample_transform
 
 __all__ = [
     "DEFAULT_ALPHA",

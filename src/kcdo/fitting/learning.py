@@ -12,19 +12,12 @@ from kcdo.components import (
     NearestParameters,
     Settings,
 )
-from kcdo.fitting.candidates import (
-    NearRowJudges,
-    NearRows,
-    Neighbourhood,
-    first_judges,
-    first_metric,
-    last_judges,
-    last_metrics,
-)
+from kcdo.fitting.candidates import first_judges, first_metric, last_judges, last_metrics
 from kcdo.fitting.densities import choose_nearest, choose_plain
 from kcdo.fitting.location import choose_location_scale
 from kcdo.fitting.means import log_noise_bounds, mean_choices, residual_sds
 from kcdo.fitting.metric import Metric
+from kcdo.fitting.near_rows import NearRowJudges, NearRows, Neighbourhood
 from kcdo.fitting.objectives import normal_loss
 from kcdo.fitting.pilot import Pilot
 from kcdo.fitting.problem import ChosenComponent, Problem, ValidationRows
