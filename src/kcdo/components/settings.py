@@ -128,6 +128,8 @@ class Effort:
     exact_judged, rough_rows : int
         Rows up to which scales are learnt by leaving out every one, and the part of them on which
         families are compared.
+    average_rows : int
+        Rows that first learn the scales of a second kernel of the location.
     crossed_rows, crossed_per_column : int
         Rows, and rows per column, up to which folds learn scales anew.
     local_judged, local_neighbours : (int, int)
@@ -192,6 +194,7 @@ class Effort:
     transform_rows: int = 300
     exact_judged: int = 1000
     rough_rows: int = 300
+    average_rows: int = 500
     crossed_rows: int = 200
     crossed_per_column: int = 12
     local_judged: tuple[int, int] = (300, 1000)

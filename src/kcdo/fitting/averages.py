@@ -29,22 +29,30 @@ def averaged(metrics: list[Metric], rows: Rows, settings: Settings) -> list[Metr
 def _averaged(metric: Metric, rows: Rows, settings: Settings) -> Metric:
     """Learn scales of a second kernel beside those of a metric, and judge both at once.
 
+    Some rows learn first: where their scales do not serve all rows, the second kernel fits chance.
     Not where rows are so few that folds judge scales, nor where a location sees near rows alone:
     a smooth function is about constant there.
     """
     if metric.raw or metric.shared or not isinstance(metric.template, Radial):
         return metric
     single, theta = search_from(metric, rows, settings)
-    if single.cross_fits or len(rows) > settings.effort.exact_rows:
+    effort = settings.effort
+    if single.cross_fits or len(rows) > effort.exact_rows:
         return metric
     search = replace(single, template=Average((metric.template, _partner(metric.template))))
-    (learner,) = search.learners(thorough=False)
-    found = learner.learnt(np.concatenate([theta[:-1], single.middle, theta[-1:]]))
+    before = single.judged_at_once(theta)
+    some = search.take(rows.sampled(effort.average_rows, settings.seed))
+    found = some.learnt(np.concatenate([theta[:-1], single.middle, theta[-1:]]))
+    if len(rows) > effort.average_rows:
+        if search.judged_at_once(found) > before:
+            return metric
+        (learner,) = search.learners(thorough=False)
+        found = learner.free(learner.objective(found, 1), found, effort.metric_steps[0])[1]
     least = _CLEAR_GAIN
     if single.exact:
         least = _CLEAR_GAIN_OF_LEARNT + len(single.columns) / len(rows)
     loss = search.judged_at_once(found)
-    if loss > single.judged_at_once(theta) - least:
+    if loss > before - least:
         return metric
     return replace(metric.with_mean(search.kernel(found), float(np.exp(found[-1]))), loss=loss)
 
