@@ -137,6 +137,9 @@ def test_weights_of_the_user_are_kept():
     assert min(found.values()) > 0
     whole = combined_weights(held_out, Y, np.ones(60), Combination(plain=1.0))
     assert whole == {"plain": 1.0, "marginal_tail": 0.0, "location_scale": 0.0}
+    both = Combination(location_scale=0.98, marginal_tail=0.02)
+    whole = combined_weights(held_out, Y, np.ones(60), both)
+    assert whole == {"plain": 0.0, "marginal_tail": 0.02, "location_scale": 0.98}
     every = Combination(plain=0.5, location_scale=0.5, residual_tail=0.0, marginal_tail=0.0)
     found = combined_weights({"plain": held_out["plain"]}, Y, np.ones(60), every)
     assert found == {"plain": 1.0}  # the only component there is

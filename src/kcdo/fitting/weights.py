@@ -62,9 +62,9 @@ def _without_the_least(names: list[str], weights: Array, free: NDArray[np.bool_]
     """
     tails = np.char.endswith(names, "tail")
     least = free & ~tails & (weights < _LEAST_WEIGHT)
-    if not np.any(weights[tails] > 0):
-        return weights
     kept = np.where(least, 0.0, weights)
+    if not (np.any(weights[tails] > 0) and np.any(kept[free] > 0)):
+        return weights
     kept[free] *= weights[free].sum() / kept[free].sum()
     return kept
 
