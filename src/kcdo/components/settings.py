@@ -129,7 +129,7 @@ class Effort:
         Rows up to which scales are learnt by leaving out every one, and the part of them on which
         families are compared.
     average_rows : int
-        Rows that first learn the scales of a second kernel of the location.
+        Rows that first learn the scales of a second kernel of the location; at most two thirds.
     crossed_rows, crossed_per_column : int
         Rows, and rows per column, up to which folds learn scales anew.
     local_judged, local_neighbours : (int, int)

@@ -41,13 +41,13 @@ def _averaged(metric: Metric, rows: Rows, settings: Settings) -> Metric:
         return metric
     search = replace(single, template=Average((metric.template, _partner(metric.template))))
     before = single.judged_at_once(theta)
-    some = search.take(rows.sampled(effort.average_rows, settings.seed))
+    most = min(effort.average_rows, 2 * len(rows) // 3)
+    some = search.take(rows.sampled(most, settings.seed))
     found = some.learnt(np.concatenate([theta[:-1], single.middle, theta[-1:]]))
-    if len(rows) > effort.average_rows:
-        if search.judged_at_once(found) > before:
-            return metric
-        (learner,) = search.learners(thorough=False)
-        found = learner.free(learner.objective(found, 1), found, effort.metric_steps[0])[1]
+    if search.judged_at_once(found) > before:
+        return metric
+    (learner,) = search.learners(thorough=False)
+    found = learner.free(learner.objective(found, 1), found, effort.metric_steps[0])[1]
     least = _CLEAR_GAIN
     if single.exact:
         least = _CLEAR_GAIN_OF_LEARNT + len(single.columns) / len(rows)
