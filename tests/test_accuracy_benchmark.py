@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from benchmarks import accuracy, accuracy_table, rounded, tabular
+import kcdo
+from benchmarks import accuracy, accuracy_table, branches, rounded, tabular
 from experiments import data
 from experiments.rivals import METHODS, NotApplicable
 from kcdo.rivals.mixtures import Mixture
@@ -291,3 +292,16 @@ class TestTables:
         assert text.endswith("after")
         assert "old" not in text
         assert "### Summary" in text
+
+
+def test_two_branches_are_scored_beside_the_truth(short_searches, monkeypatch):
+    grid = np.linspace(-2.5, 2.5, 4001)
+    mass = branches.truth(branches.AT, grid).sum(axis=1) * (grid[1] - grid[0])
+    np.testing.assert_allclose(mass, 1.0, atol=1e-6)
+    found = branches.errors("plain alone", 80, seed=0)
+    assert np.all((found[:2] > 0) & (found[:2] < 2.0))
+    np.testing.assert_array_equal(found, branches.errors("plain alone", 80, seed=0))
+    monkeypatch.setattr(branches, "METHODS", {"default": kcdo.Combination()})
+    head, _, row = branches.table(2, [60])
+    assert head.count("|") == row.count("|") == 6
+    assert row.startswith("| 60 | default |")
