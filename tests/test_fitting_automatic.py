@@ -228,3 +228,12 @@ def test_a_refit_of_weighted_rows_with_atoms_is_the_fit(short_searches, rng):
     again = model.refit(X, y, weights)
     found, expected = (each.conditional(X[:5]).quantile([0.5, 0.9]) for each in (again, model))
     np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"), [(1000, 500), (10_000, 500), (200_000, 500), (10**6, 125), (2 * 10**6, 100)]
+)
+def test_held_out_rows_of_a_million_fit_into_memory(n, expected):
+    rows = Rows(np.zeros((n, 1)), np.zeros((n, 1)), np.ones(n))
+    judged = replace(problem_of(20, effort=Effort()), rows=rows).judged_rows(500)
+    assert len(judged) == expected

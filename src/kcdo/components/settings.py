@@ -93,6 +93,8 @@ class Effort:
         fit; in a learnt metric, the number.
     judged_entries : float
         Held-out rows times all rows that cost little: so many are judged if they are more.
+    most_judged_entries, fewest_judged : float, int
+        Held-out rows times all rows that fit into a gigabyte, and the rows that are judged anyway.
     weighed_rows : int
         Rows up to which every one is held out to find the weights of the components.
     race_steps, steps, filter_steps : int
@@ -169,6 +171,8 @@ class Effort:
     last_rows: int = 1500
     held_out: int = 500
     judged_entries: float = 5e6
+    most_judged_entries: float = 1.25e8
+    fewest_judged: int = 100
     weighed_rows: int = 2000
     race_steps: int = 12
     steps: int = 15

@@ -240,7 +240,8 @@ class Problem:
         n, effort = len(self.rows), self.effort
         if n <= most:
             return np.arange(n)
-        count = max(effort.held_out, min(int(effort.judged_entries / n), most))
+        least = min(effort.held_out, max(effort.fewest_judged, int(effort.most_judged_entries / n)))
+        count = max(least, min(int(effort.judged_entries / n), most))
         return sampled(n, count, self.spec.seed + 1)
 
 

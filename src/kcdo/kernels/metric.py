@@ -15,7 +15,7 @@ from kcdo.kernels.parts import leaves, transformed
 from kcdo.kernels.scaled import ScaledKernel
 from kcdo.kernels.warped import Mapped
 
-_FURTHEST = 1e150  # its square is finite
+FURTHEST = 1e150  # its square is finite
 
 
 def has_metric(kernel: Kernel, X: NDArray) -> bool:
@@ -34,7 +34,7 @@ def metric_coordinates(kernel: Kernel, X: NDArray) -> Array:
     with np.errstate(over="ignore"):  # it is clipped
         for part, rows in _parts_with_metric(kernel, X):
             columns += part.metric_coordinates(rows)
-    return np.clip(np.hstack(columns), -_FURTHEST, _FURTHEST)
+    return np.clip(np.hstack(columns), -FURTHEST, FURTHEST)
 
 
 def _parts_with_metric(

@@ -27,6 +27,7 @@ from kcdo.kernels import (
     metric_coordinates,
     without_warps,
 )
+from kcdo.kernels.metric import FURTHEST
 from kcdo.parallel import run_threaded
 from kcdo.systems.base import (
     Condensed,
@@ -298,7 +299,8 @@ class NearestSystem(System):
         Distances come from products of coordinates about the query, which are short: no difference
         of two large numbers.
         """
-        gaps = self.rows.points[places] - queries[:, None]
+        with np.errstate(over="ignore"):  # clipped in units of the scales
+            gaps = self.rows.points[places] - queries[:, None]
         found = [_of_gaps(kernel, gaps) for kernel in self._radial]
         pairs, own = (sum(each) / len(found) for each in zip(*found, strict=True))
         return pairs, own
@@ -321,7 +323,8 @@ class NearestSystem(System):
 
 def _of_gaps(kernel: Radial, gaps: Array) -> tuple[Array, Array]:
     """Return k of all pairs of points (Q, k, p), (Q, k, k), and of points and 0, (Q, k)."""
-    gaps = gaps / kernel.scales(gaps.shape[2])
+    with np.errstate(over="ignore"):  # it is clipped
+        gaps = np.clip(gaps / kernel.scales(gaps.shape[2]), -FURTHEST, FURTHEST)
     squares = np.einsum("qkf,qkf->qk", gaps, gaps)
     pairs = gaps @ gaps.transpose(0, 2, 1)
     pairs *= -2.0
