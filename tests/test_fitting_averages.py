@@ -87,6 +87,17 @@ def test_rows_beyond_those_of_one_system_keep_one_kernel(found):
     assert averaged(metrics, rows, few) == metrics
 
 
+def test_an_average_of_the_user_has_scales_in_units_of_the_inputs():
+    X, y = smooth_and_steps(120)
+    kernel = Average((Gaussian(), Matern(smoothness=0.5)))
+    short = {"selection": "auto", "random_state": 0}
+    plain, scaled = (
+        kcdo.ConditionalDensityOperator(kernel, **short).fit(unit * X, y).conditional(unit * X[:9])
+        for unit in (1.0, 2.0**20)
+    )
+    np.testing.assert_allclose(scaled.mean(), plain.mean(), rtol=1e-3, atol=1e-3)
+
+
 def test_many_rows_are_judged_by_some_at_once(monkeypatch):
     seen = []
     X, y = smooth_and_steps(300)

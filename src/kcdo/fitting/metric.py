@@ -73,7 +73,7 @@ class Metric:
 
     def with_mean(self, kernel: Kernel, noise: float) -> "Metric":
         """Return the metric with another kernel of the regression, and its noise."""
-        if isinstance(kernel, Average):
+        if isinstance(kernel, Average) and not self.raw:
             return replace(self, average=kernel, noise=noise)
         return replace(self, kernel=kernel, noise=noise)
 
@@ -98,6 +98,13 @@ class Metric:
         alone = _on(self.kernel, self.template, kept, n_features)
         columns = np.searchsorted(kept, self.columns)
         return replace(self, kernel=alone, columns=columns).with_mean(mean, self.noise)
+
+
+def by_distance(template: Kernel) -> bool:
+    """Whether a family sees scaled distances alone: a radial kernel, or an average of such."""
+    return isinstance(template, Radial) or (
+        isinstance(template, Average) and template.radial is not None
+    )
 
 
 def _on(kernel: Kernel, template: Kernel, kept: NDArray[np.integer], n_features: int) -> Kernel:
@@ -142,7 +149,7 @@ class MetricSearch:
     @cached_property
     def middle(self) -> Array:
         """Log scales at which a column begins to count: one for all, or medians."""
-        if isinstance(self.template, Radial | Average):
+        if by_distance(self.template):
             of_features = np.full(len(self.scales), 0.5 * np.log(len(self.columns)) + 0.7)
             if self.log_units is None:
                 return of_features

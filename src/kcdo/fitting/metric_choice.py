@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from kcdo.arrays import Array
 from kcdo.components import LARGEST_SQUARE, Effort, Settings
 from kcdo.fitting.families import families
-from kcdo.fitting.metric import Metric, MetricSearch
+from kcdo.fitting.metric import Metric, MetricSearch, by_distance
 from kcdo.fitting.objectives import normal_loss
 from kcdo.fitting.search import BestSoFar
-from kcdo.kernels import FeatureMap, FreeScales, Gaussian, Kernel, Matern, Radial
+from kcdo.kernels import FeatureMap, FreeScales, Gaussian, Kernel, Matern
 from kcdo.parallel import blas_limit, ordered_map
 from kcdo.progress import SILENT, Progress
 from kcdo.rows import Rows
@@ -143,7 +143,7 @@ def _search(
     rows: Rows, settings: Settings, template: Kernel, columns: NDArray[np.integer], raw: bool
 ) -> MetricSearch:
     log_units = None
-    if raw and isinstance(template, Radial):
+    if raw and by_distance(template):
         sds = rows.X[:, columns].std(axis=0)
         log_units = np.log(np.where(sds > 0, sds, 1.0))
     return MetricSearch(
