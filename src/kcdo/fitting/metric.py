@@ -40,7 +40,7 @@ _FIRST_SUBSAMPLE = 10  # its seed, beside those of judged rows
 
 @dataclass(frozen=True)
 class Metric:
-    """A kernel of the features, and the noise ratio of a regression with it.
+    """A kernel of the features, and the noise ratio of a regression with it, or with an average.
 
     Its scales say which rows are near one another. ``inflation`` is how much larger squared errors
     of new rows are than the rows that chose the scales say.
