@@ -130,6 +130,9 @@ class Effort:
     exact_judged, rough_rows : int
         Rows up to which scales are learnt by leaving out every one, and the part of them on which
         families are compared.
+    one_thread_rows : int
+        Rows up to which BLAS is held to one thread for all of a fit: of small matrices, threads
+        of BLAS cost more than they bring.
     average_rows : int
         Rows that first learn the scales of a second kernel of the location; at most two thirds.
     crossed_rows, crossed_per_column : int
@@ -198,6 +201,7 @@ class Effort:
     transform_rows: int = 300
     exact_judged: int = 1000
     rough_rows: int = 300
+    one_thread_rows: int = 2000
     average_rows: int = 500
     crossed_rows: int = 200
     crossed_per_column: int = 12

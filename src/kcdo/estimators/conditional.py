@@ -306,7 +306,8 @@ class ConditionalDensityOperator(FittedDensity):
             rows = replace(rows, kin=kin_of_rows(kin, len(y), sample_weight))
         solver = self._choose_solver(rows.X, rows.weights)
         if self.selection == "auto":
-            self._fit_automatic(rows.in_order(), solver, started)
+            with blas_limit(1 if len(rows) <= self._effort.one_thread_rows else None):
+                self._fit_automatic(rows.in_order(), solver, started)
         elif not solver.every_input:
             fit_sums(self, rows, solver, started)
         else:

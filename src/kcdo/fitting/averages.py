@@ -18,6 +18,7 @@ from kcdo.rows import Rows
 # twice as many scales fit more chance; in nats per row and log mean error together
 _CLEAR_GAIN = 0.03
 _CLEAR_GAIN_OF_LEARNT = 0.1  # by the rows that chose the scales, and 1/N for each column
+_FIRST_SHARE = 0.25  # of that gain, which the scales of some rows must have for all rows
 
 
 def averaged(metrics: list[Metric], rows: Rows, settings: Settings) -> list[Metric]:
@@ -44,13 +45,13 @@ def _averaged(metric: Metric, rows: Rows, settings: Settings) -> Metric:
     most = min(effort.average_rows, 2 * len(rows) // 3)
     some = search.take(rows.sampled(most, settings.seed))
     found = some.learnt(np.concatenate([theta[:-1], single.middle, theta[-1:]]))
-    if search.judged_at_once(found) > before:
-        return metric
-    (learner,) = search.learners(thorough=False)
-    found = learner.free(learner.objective(found, 1), found, effort.metric_steps[0])[1]
     least = _CLEAR_GAIN
     if single.exact:
         least = _CLEAR_GAIN_OF_LEARNT + len(single.columns) / len(rows)
+    if search.judged_at_once(found) > before - _FIRST_SHARE * least:
+        return metric
+    (learner,) = search.learners(thorough=False)
+    found = learner.free(learner.objective(found, 1), found, effort.metric_steps[0])[1]
     loss = search.judged_at_once(found)
     if loss > before - least:
         return metric
