@@ -12,7 +12,7 @@ from kcdo.components import (
     fit_map,
     log_squares,
 )
-from kcdo.components.location_scale import _believed_share
+from kcdo.components.location_map import _believed_share
 from kcdo.kernels import Gaussian, Matern
 from kcdo.rows import Rows
 from kcdo.systems import Centres, ExactRows, Groups, NearestRows, WhitenedSums
@@ -116,7 +116,7 @@ def test_the_scale_follows_noise_that_varies():
 
 def test_varying_noise_is_held_out_too(monkeypatch):
     """The factor of a row's noise is regressed on the other rows."""
-    monkeypatch.setattr("kcdo.components.location_scale._SHARES", (1.0,))
+    monkeypatch.setattr("kcdo.components.location_map._SHARES", (1.0,))
     X, Y = data(30)
     kernel, noise = Gaussian((1.0, 1.5)), 0.7
     even_model, even = fit(X, Y)
@@ -221,7 +221,7 @@ def test_many_queries_are_answered_some_at_a_time(monkeypatch):
         largest.append(len(queries))
         return section(self, queries)
 
-    monkeypatch.setattr("kcdo.components.location_scale._QUERIES_AT_A_TIME", 16)
+    monkeypatch.setattr("kcdo.components.location_map._QUERIES_AT_A_TIME", 16)
     monkeypatch.setattr(Centres, "section", watched)
     for found, expected in zip(model(X), whole, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)

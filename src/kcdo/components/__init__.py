@@ -20,20 +20,22 @@ from kcdo.components.density import (
 from kcdo.components.gate import Gate
 from kcdo.components.likeness import EVERY, Bandwidths, RowTable
 from kcdo.components.linear import LinearParameters, LinearRegression, LinearSystem
-from kcdo.components.location_scale import (
+from kcdo.components.location_map import (
     LARGEST_SQUARE,
     LocationParameters,
-    LocationScale,
     LocationScaleMap,
-    LocationScaleParameters,
     Regression,
     Residuals,
     Spread,
-    about_location,
     distinct_sample,
     fit_map,
     log_squares,
     without_outliers,
+)
+from kcdo.components.location_scale import (
+    LocationScale,
+    LocationScaleParameters,
+    about_location,
 )
 from kcdo.components.mean import MeanOperator
 from kcdo.components.mixture import NAMES, Combination, Mixture, ModelParameters

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kcdo.arrays import Array
-from kcdo.components.location_scale import LEAST_SIGNAL, Regression, without_outliers
+from kcdo.components.location_map import LEAST_SIGNAL, Regression, without_outliers
 from kcdo.components.settings import Settings
 from kcdo.consistency import need, shape
 from kcdo.kernels import Kernel

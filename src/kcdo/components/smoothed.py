@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from kcdo.arrays import Array
 from kcdo.components.likeness import EVERY, Bandwidths, Likeness, RowTable
-from kcdo.components.location_scale import LARGEST_SQUARE
+from kcdo.components.location_map import LARGEST_SQUARE
 from kcdo.components.near_location import Location
 from kcdo.components.settings import Settings
 from kcdo.consistency import need, shape

@@ -17,7 +17,8 @@ from kcdo.fitting.pilot import Chunk, Pilot, pilot_size
 from kcdo.fitting.problem import ONLY_PLAIN
 from kcdo.fitting.rules import RULES
 from kcdo.fitting.spec import ModelSpec
-from kcdo.fitting.streamed import LocationPlan, ResidualPlan, StreamedLocation, StreamedMixture
+from kcdo.fitting.streamed import ResidualPlan, StreamedMixture
+from kcdo.fitting.streamed_location import LocationPlan, StreamedLocation
 from kcdo.fitting.streaming import StreamPlan, best_plain, same_plan, stream
 from kcdo.fitting.transform import sample_transform
 
