@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from kcdo.arrays import Array
 from kcdo.components import (
     AtomParameters,
     Atoms,
     AtomShares,
+    Mixture,
     ModelParameters,
     Twins,
     Univariate,
@@ -62,13 +64,9 @@ def fit_univariate(
     # where folds that learn anew find larger errors, held-out rows do not tell those of new ones
     if judged is not None and all(metric.inflation == 1.0 for metric in metrics):
         recalibration = judged.recalibration(settings.effort.shares_steps)
-    shares: AtomShares | None = None
-    parameters: AtomParameters | None = None
+    shares, parameters = None, None
     if atoms is not None:
-        with spec.progress.stage("atoms"):
-            located = located_rows(mapped, metrics[0], settings)
-            shares = shares_beside(mixture, transform, atoms, y, located, settings)
-            parameters = AtomParameters.of(shares, smoothed_parameters(metrics[0], located))
+        shares, parameters = _beside(atoms, mixture, transform, mapped, y, metrics[0], spec)
     model = Univariate(mixture, transform, features, shares, recalibration)
     twins: Twins | None = None
     if spec.twins and (atoms is None or atoms.every_value):
@@ -87,6 +85,22 @@ def fit_univariate(
     )
     loss = None if atoms is not None or judged is None else _loss_in_units(judged, model)
     return model, every, loss
+
+
+def _beside(
+    atoms: Atoms,
+    mixture: Mixture,
+    transform: Tabulated,
+    mapped: Rows,
+    y: Array,
+    metric: Metric,
+    spec: ModelSpec,
+) -> tuple[AtomShares, AtomParameters]:
+    """Return the shares of atoms beside a mixture of the continuous rows, and their parameters."""
+    with spec.progress.stage("atoms"):
+        located = located_rows(mapped, metric, spec.settings)
+        shares = shares_beside(mixture, transform, atoms, y, located, spec.settings)
+        return shares, AtomParameters.of(shares, smoothed_parameters(metric, located))
 
 
 def _best_seen(rows: Rows, spec: ModelSpec) -> tuple[Tabulated, list[Metric], FeatureMap]:
