@@ -511,6 +511,18 @@ def test_a_refit_of_a_plain_rule():
     np.testing.assert_allclose(rule.refit(X, Y).predict(X), rule.predict(X), rtol=1e-9, atol=1e-12)
 
 
+def test_a_refit_reports_the_method_and_the_sizes_of_its_own_rows(monkeypatch):
+    X, Y, *_ = wave(40)
+    rule = auto(selection="heuristic").fit(X, Y)
+    assert (rule.report_.method, rule.report_.n_centres) == ("exact", 40)
+    monkeypatch.setattr("kcdo.systems.choice._LARGEST_SMOOTH_EXACT", 30)
+    monkeypatch.setattr("kcdo.systems.choice._LARGEST_AUTOMATIC_EXACT", 30)
+    again = rule.refit(X, Y)
+    assert again.report_.method == "nystrom"
+    few = rule.refit(X[:20], Y[:20])
+    assert (few.report_.method, few.report_.n_centres, few.report_.n_samples) == ("exact", 20, 20)
+
+
 # --- solvers
 
 

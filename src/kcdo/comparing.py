@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Places
 from kcdo.errors import InvalidInputError
 from kcdo.estimators.kin import check_kin
 from kcdo.rivals.base import log_probability
@@ -21,8 +20,7 @@ _REPEATED = 0.05  # a value that more rows share has probability by itself: dens
 _SURE, _LIKELY = 2.6, 2.0  # standard errors: 99 and 95 in a hundred
 _QUANTILES = (np.arange(999) + 0.5) / 999
 
-Rows = NDArray[np.integer]
-Fitter = Callable[[Rows, int], Any]  # rows and fold -> something with ``conditional(rows)``
+Fitter = Callable[[Places, int], Any]  # rows and fold -> something with ``conditional(rows)``
 
 
 @dataclass(frozen=True, eq=False)

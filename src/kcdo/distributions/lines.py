@@ -10,13 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Places
 from kcdo.distributions.integration import is_shared, with_edges
 from kcdo.distributions.layouts import RegionShape
 from kcdo.distributions.roots import monotone_roots
 from kcdo.transforms import Identity, Transform
-
-Rows = NDArray[np.integer]
 
 PROMINENCE = 0.1  # by which a peak stands out that a reader names, also in pictures and reports
 _LOOK = np.array([1e-9, 0.25, 0.5, 0.75, 1.0 - 1e-9])  # in each piece
@@ -38,7 +36,7 @@ class OneOutput(Protocol):
     def __len__(self) -> int:
         """Return the number of distributions."""
 
-    def take(self, rows: Rows) -> Any:
+    def take(self, rows: Places) -> Any:
         """Return some of the distributions."""
 
     def pieces(self) -> Array:
@@ -80,7 +78,7 @@ class Line:
         """Whether densities are linear on each piece, so that they peak at edges."""
         return self.batch.linear and isinstance(self.transform, Identity)
 
-    def take(self, rows: Rows) -> "Line":
+    def take(self, rows: Places) -> "Line":
         """Return some of the densities."""
         same = len(rows) == len(self.batch)
         return self if same else Line(self.batch.take(rows), self.transform)
@@ -217,7 +215,7 @@ def regions(line: Line, coverage: float) -> list[RegionShape]:
     masses = np.diff(line.cdf(t), axis=1)
     low, high = _bracket(heights - top, masses, coverage)
 
-    def missing(rows: Rows, level: Array) -> Array:
+    def missing(rows: Places, level: Array) -> Array:
         ends = _Ends.of(line.take(rows), t[rows], heights[rows] - top[rows], level, top[rows])
         return coverage - ends.mass()[:, None]
 
@@ -273,7 +271,7 @@ class _Ends:
         high = low.copy()
         low[row, column], high[row, column] = t[row, piece], t[row, piece + 1]
 
-        def excess(rows: Rows, places: Array) -> Array:
+        def excess(rows: Places, places: Array) -> Array:
             logs = line.take(rows).heights(places) - (level + top)[rows]
             return np.expm1(np.clip(logs, -50.0, 50.0))
 

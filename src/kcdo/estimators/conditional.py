@@ -228,7 +228,8 @@ class ConditionalDensityOperator(FittedDensity):
     def refit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Return a new model of other rows with the parameters of this one: nothing is chosen.
 
-        For cross-validation at fixed parameters, and for data that grew a little.
+        For cross-validation at fixed parameters, and for data that grew a little. Its report has
+        the loss, weights and importances of this model, by which the parameters were chosen.
         """
         check_is_fitted(self)
         started = time.perf_counter()

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from kcdo.arrays import Places
 from kcdo.frames import take_rows
 from kcdo.rows import Kin, in_folds, sampled
 
@@ -14,8 +15,6 @@ MOST_FITTED = 20_000  # more rows take too long to fit again
 _FOLDS = 5
 _SEED = 1  # not that of the folds by which fits choose
 _FEW = 2_000  # rows that are all held out in turn
-
-Places = NDArray[np.integer]
 
 
 def held_out_in_turn(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Places
 from kcdo.consistency import need, shape
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import Expectation, GaussianInput, SampleInput
@@ -33,7 +33,6 @@ from kcdo.systems.base import (
     Condensed,
     Embed,
     Queries,
-    RowNumbers,
     SolverFacts,
     System,
     Weights,
@@ -114,7 +113,7 @@ class NearestRows:
         coordinates = metric_coordinates(self.inner, queries)
         return self._finder.nearest(coordinates, self.count, self.n_jobs)
 
-    def near_others(self, rows: RowNumbers) -> NDArray[np.integer]:
+    def near_others(self, rows: Places) -> NDArray[np.integer]:
         """Return the places of the rows nearest to some of the rows, each without itself."""
         return self._finder.nearest_others(rows, self.count, self.n_jobs)
 
@@ -213,18 +212,18 @@ class NearestSystem(System):
         """Whether densities come from weights: always, as few rows have any."""
         return True
 
-    def held_out_weights(self, rows: RowNumbers) -> csr_array:
+    def held_out_weights(self, rows: Places) -> csr_array:
         """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows."""
         return self._left_out(rows)[0]
 
     def held_out(
-        self, B: Array, rows: RowNumbers | None = None, one_minus_leverage: Array | None = None
+        self, B: Array, rows: Places | None = None, one_minus_leverage: Array | None = None
     ) -> Array:
         """Return predictions of rows from the rows nearest to each, without that row itself."""
         weights, _ = self._every_left_out if rows is None else self._left_out(rows)
         return weights @ B
 
-    def one_minus_leverage(self, rows: RowNumbers | None = None) -> Array:
+    def one_minus_leverage(self, rows: Places | None = None) -> Array:
         """Return λ / (k(x, x) + λ - kᵀw): 1 - leverage of a row in a system with its neighbours."""
         _, explained = self._every_left_out if rows is None else self._left_out(rows)
         rows = np.arange(self.n_centres) if rows is None else rows
@@ -267,7 +266,7 @@ class NearestSystem(System):
         """Those of all rows: several questions of one fit share them."""
         return self._left_out(np.arange(self.n_centres))
 
-    def _left_out(self, rows: RowNumbers) -> tuple[csr_array, Array]:
+    def _left_out(self, rows: Places) -> tuple[csr_array, Array]:
         return self._weights(self.rows.points[rows], self.rows.near_others(rows))
 
     def _weights(self, queries: NDArray, places: NDArray[np.integer]) -> tuple[csr_array, Array]:
