@@ -320,3 +320,27 @@ def test_kernels_of_links_see_the_outputs_before():
 def test_unknown_forms_are_refused():
     with pytest.raises(InvalidInputError, match="joint must be one of"):
         kcdo.ConditionalDensityOperator(joint="copula").fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"kernel_y": kcdo.Gaussian(0.3)}, "kernel_y=Gaussian"),
+        ({"alpha_prime": 0.1}, "alpha_prime=0.1"),
+        ({"positivity": "signed"}, "positivity='signed'"),
+        ({"selection": "heuristic"}, "selection='heuristic'"),
+    ],
+)
+def test_a_chain_refuses_what_is_for_one_density(options, named):
+    X, Y = np.random.default_rng(0).standard_normal((2, 30, 2))
+    model = kcdo.ConditionalDensityOperator(joint="chain", **options)
+    with pytest.raises(kcdo.InvalidInputError, match=named):
+        model.fit(X, Y)
+    if "selection" in options:  # of one output there is nothing to chain
+        model.fit(X, Y[:, 0])
+
+
+def test_a_chain_of_too_few_rows_is_one_density_and_says_so():
+    X, Y = np.random.default_rng(0).standard_normal((2, 12, 2))
+    with pytest.warns(kcdo.KcdoWarning, match="needs 20 rows; of 12"):
+        kcdo.ConditionalDensityOperator(joint="chain").fit(X, Y)

@@ -178,9 +178,9 @@ class ChainBatch(ByDraws):
     def link_at_draws(self, j: int) -> Batch:
         """Return the distributions of link j at the draws, as a batch of Q · n."""
         drawing = self._drawing
-        return drawing.links[j] if j in drawing.links else self._new_link_batch(j, self.drawn)
+        return drawing.links[j] if j in drawing.links else self.new_link_batch(j, self.drawn)
 
-    def _new_link_batch(self, j: int, points: Array) -> Batch:
+    def new_link_batch(self, j: int, points: Array) -> Batch:
         """Return the distributions of link j at points (Q, n, d), computed a part at a time."""
         rows = self._link_inputs(j, points)
         step = max(1, _NUMBERS // self.links[j].width(rows[:1]))
@@ -237,7 +237,7 @@ class ChainBatch(ByDraws):
                 return np.hstack([y, batch.logpdf_pairs(y)[:, None]])
 
             if j and keeps:
-                kept[j] = self._new_link_batch(j, found)
+                kept[j] = self.new_link_batch(j, found)
                 link = both(kept[j], np.arange(len(u))).reshape(*found.shape[:2], 2)
             else:
                 link = self._along(j, found, both)

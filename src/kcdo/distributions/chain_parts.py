@@ -19,7 +19,8 @@ from kcdo.parallel import shared_property
 if TYPE_CHECKING:
     from kcdo.distributions.chain import ChainBatch
 
-_COARSE, _FINE = 128, 512  # nodes of a density on a line: first to find where it is, then for good
+_COARSE, _FINE = 128, 256  # nodes of a density on a line: first to find where it is, then for good
+_FEW_DRAWS = 16  # are enough to find where it is
 _UNLIKELY = 1e-7  # density, relative to the highest, beyond which a line ends
 _BEYOND = 0.5  # of the extent of draws, where densities on a line begin and end
 
@@ -82,9 +83,12 @@ class PartBatch(ByDraws):
     def of(
         cls, chain: "ChainBatch", kept: tuple[int, ...], fixed: tuple[int, ...], values: Array
     ) -> Batch:
-        """Return the distributions of some outputs given others; of one output, on a line."""
+        """Return the distributions of some outputs given others; of one output, with a density."""
         part = cls(chain, kept, fixed, values)
-        return part.on_a_line() if len(kept) == 1 else part
+        if len(kept) > 1:
+            return part
+        before = chain.order[: chain.order.index(kept[0])]
+        return part.by_its_link() if set(fixed) <= set(before) else part.on_a_line()
 
     @property
     def dim(self) -> int:
@@ -208,9 +212,7 @@ class PartBatch(ByDraws):
         draws, logs = self._held_draws(
             self.fixed, self.values[:, None], self.n_draws, self.chain.dim
         )
-        top = logs.max(axis=1, keepdims=True)
-        weights = np.exp(logs - np.where(np.isfinite(top), top, 0.0))
-        return draws[:, :, list(self.kept)], _of_sum_one(weights)
+        return draws[:, :, list(self.kept)], _of_sum_one(_relative(logs))
 
     def sample(self, uniforms: Array) -> Array:
         """Draws of the chain; given others, weighted ones, of which some come again."""
@@ -254,7 +256,20 @@ class PartBatch(ByDraws):
         draws, weights = self.weighted
         return share_below(draws, points, weights)
 
-    # --- one output: its density, interpolated between nodes
+    # --- one output, with a density of its own
+
+    def by_its_link(self) -> Batch:
+        """Return the distributions of an output that comes after all that are fixed.
+
+        Its own link at weighted draws of what comes before it, exact where all of these are fixed.
+        """
+        assert self.values is not None
+        j = self.chain.order.index(self.kept[0])
+        points, logs = self._held_draws(self.fixed, self.values[:, None], self.n_draws, j)
+        links = self.chain.new_link_batch(j, points)
+        starts = np.arange(0, len(links) + 1, self.n_draws)
+        weights = _of_sum_one(_relative(logs))
+        return GroupedBatch(links, starts, weights.ravel(), drawn=True)
 
     def on_a_line(self) -> Batch:
         """Return the distributions of the one output that is kept, by densities at many nodes."""
@@ -263,7 +278,8 @@ class PartBatch(ByDraws):
         margin = _BEYOND * np.maximum(high - low, 1e-12 * (1.0 + np.abs(low)))
         low, high = low - margin, high + margin
         places = _places(low, high, _COARSE)
-        logs = _log_mean(self._log_joint(places[:, :, None]))
+        look = self.with_draws(min(self.n_draws, _FEW_DRAWS), self.chain.seed)
+        logs = _log_mean(look._log_joint(places[:, :, None]))
         likely = logs >= logs.max(axis=1, keepdims=True) + np.log(_UNLIKELY)
         first = np.argmax(likely, axis=1)
         last = likely.shape[1] - 1 - np.argmax(likely[:, ::-1], axis=1)
@@ -292,8 +308,7 @@ def _lines_of_sets(logs: Array, low: Array, high: Array) -> Batch:
     One line for each set, weighted by its total, so that sets tell the standard error.
     """
     n_rows, n_sets, n = logs.shape
-    top = logs.max(axis=(1, 2), keepdims=True)
-    masses = np.exp(logs - np.where(np.isfinite(top), top, 0.0))
+    masses = _relative(logs)
     shares = _of_sum_one(masses.sum(axis=2))
     unit = NodeBatch(
         GridLayout(Grid(np.zeros(1), np.ones(1), (n,))), _of_sum_one(masses.reshape(-1, n))
@@ -304,6 +319,12 @@ def _lines_of_sets(logs: Array, low: Array, high: Array) -> Batch:
         return lines
     starts = np.arange(0, n_rows * n_sets + 1, n_sets)
     return GroupedBatch(lines, starts, shares.ravel(), drawn=True)
+
+
+def _relative(logs: Array) -> Array:
+    """Return exponentials of logs (Q, …), relative to the largest of each row."""
+    top = logs.max(axis=tuple(range(1, logs.ndim)), keepdims=True)
+    return np.asarray(np.exp(logs - np.where(np.isfinite(top), top, 0.0)))
 
 
 def _of_sum_one(masses: Array) -> Array:

@@ -26,7 +26,7 @@ from kcdo.errors import InvalidInputError, KcdoWarning
 from kcdo.estimators.fitted import FittedDensity
 from kcdo.estimators.importances import column_importances
 from kcdo.estimators.kin import check_kin, kin_of_rows
-from kcdo.estimators.parameters import check_parameters
+from kcdo.estimators.parameters import check_chain, check_parameters
 from kcdo.estimators.streamed import add_models, add_rows, fit_chunks, fit_sums, need_sums
 from kcdo.fitting import DEFAULT_ALPHA, RULES, ModelSpec, joint_fit, ridge_value
 from kcdo.fitting.stages import JOINT_SHARES, SHARES, pass_shares
@@ -109,7 +109,8 @@ class ConditionalDensityOperator(FittedDensity):
         chain beyond three outputs, and up to three whichever predicts held-out rows better.
         Options of the output side (``kernel_y``, ``reference``, ``alpha_prime``), signed densities
         and inputs that are no columns of numbers are for one density, as is a ``combination`` of
-        up to three outputs: "auto" then takes that.
+        up to three outputs: "auto" then takes that, and "chain" refuses such options. Chunks and
+        ``partial_fit`` always take one density; of fewer than 20 rows "chain" does, and warns.
 
     Attributes
     ----------
@@ -305,6 +306,8 @@ class ConditionalDensityOperator(FittedDensity):
         rows = Rows(*self._encode(X, y, sample_weight))
         if kin is not None:
             rows = replace(rows, kin=kin_of_rows(kin, len(y), sample_weight))
+        if self.joint == "chain" and rows.Y.shape[1] > 1:
+            check_chain(self)
         solver = self._choose_solver(rows.X, rows.weights)
         if self.selection == "auto":
             with blas_limit(1 if len(rows) <= self._effort.one_thread_rows else None):

@@ -49,6 +49,23 @@ def check_parameters(model: Any) -> None:
     checked_seed(model.random_state)
 
 
+def check_chain(model: Any) -> None:
+    """Raise if options of one joint density are set beside ``joint="chain"``."""
+    for_grids = {
+        "selection": model.selection != "auto",
+        "kernel_y": model.kernel_y is not None,
+        "reference": model.reference is not None,
+        "alpha_prime": model.alpha_prime is not None,
+        "positivity": model.positivity == "signed",
+    }
+    set_so = [f"{name}={getattr(model, name)!r}" for name, is_set in for_grids.items() if is_set]
+    if set_so:
+        raise InvalidInputError(
+            f'joint="chain" fits each output by its own automatic choice, so that {set_so[0]} is '
+            'not for it. Leave one of them out, or take joint="grid".'
+        )
+
+
 def check_ridge(value: Any, name: str) -> None:
     """Raise unless ``value`` is None, a scheme or a positive number."""
     if value is None or isinstance(value, Scheme):

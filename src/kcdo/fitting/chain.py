@@ -4,6 +4,7 @@ Orders and the grid are tried on few rows, with short searches, and judged by th
 of rows held out. What is kept is then fitted to all rows.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -23,6 +24,7 @@ from kcdo.components import (
     link_rows,
     some_outputs,
 )
+from kcdo.errors import InvalidInputError, KcdoWarning
 from kcdo.fitting.automatic import AutomaticFit, automatic_fit
 from kcdo.fitting.smoothed import mixing_shares
 from kcdo.fitting.spec import ModelSpec
@@ -60,6 +62,8 @@ def joint_fit(
     d = rows.Y.shape[1]
     weighed = form == "auto" and d <= _MOST_ON_GRID and bool(spec.combination.fixed)
     if d == 1 or form == "grid" or weighed or not may_chain(spec, rows):
+        if d > 1 and form == "chain":
+            _tell_no_chain(spec, rows)
         return automatic_fit(spec, rows)
     with spec.progress.stage("orders"):
         trial = _Trial.of(spec, rows, with_grid=form == "auto" and d <= _MOST_ON_GRID)
@@ -67,6 +71,21 @@ def joint_fit(
         return automatic_fit(spec, rows)
     with spec.progress.stage("chain"):
         return fit_orders(spec, rows, choose_solver, trial)
+
+
+def _tell_no_chain(spec: ModelSpec, rows: Rows) -> None:
+    """Say why a chain that was asked for is not made."""
+    if rows.X.dtype == object:
+        raise InvalidInputError(
+            'joint="chain" needs inputs that are columns of numbers, behind which earlier outputs '
+            'stand. Take joint="grid".'
+        )
+    warnings.warn(
+        f"joint='chain' needs {spec.settings.effort.fewest_rows} rows; of {len(rows)} one density "
+        "of all outputs is fitted.",
+        KcdoWarning,
+        stacklevel=2,
+    )
 
 
 def may_chain(spec: ModelSpec, rows: Rows) -> bool:
