@@ -83,11 +83,14 @@ def verdict(records: Sequence[Record]) -> str:
         every = collect(records, score)
         found = {name: s for name, s in every.items() if OURS in s and len(s) > 1}  # others ran too
         good = [name for name, of_set in found.items() if standing(of_set)[OURS]]
+        paired = [name for name, of_set in found.items() if standing(of_set, paired=True)[OURS]]
         behind = [n for n, s in found.items() if ALONE in s and beats(s[ALONE], s[OURS])]
         share = f" ({len(good) / len(found):.0%})" if found else ""
         lines.append(
             f"- {title}: {OURS} is first or within one standard error on {len(good)} of "
             f"{len(found)} sets{share}; not on {_listed([n for n in found if n not in good])}. "
+            f"By the standard error of differences on the same splits, on {len(paired)}; not on "
+            f"{_listed([n for n in found if n not in paired])}. "
             f"Behind independent marginals by more than one standard error: {_listed(behind)}."
         )
     gaps = {name: gap(records, name) for name in collect(records, "nll")}

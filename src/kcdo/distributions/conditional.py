@@ -76,11 +76,11 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         return np.concatenate(self._each(lambda batch, rows: batch.pdf_each(own[rows])))
 
     def mean(self) -> Array:
-        """Conditional mean, (Q,) or (Q, d)."""
+        """Conditional mean, (Q,) or (Q, d); of chains of outputs by draws (:meth:`with_draws`)."""
         return self.summary(["mean"])["mean"]
 
     def var(self) -> Array:
-        """Conditional variance, (Q,) or (Q, d)."""
+        """Conditional variance, (Q,) or (Q, d); of chains of outputs by draws."""
         return self.summary(["var"])["var"]
 
     def std(self) -> Array:
