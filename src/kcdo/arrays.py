@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
-Places = NDArray[np.integer]  # numbers of rows, columns or pieces, to index an array with
+Integers = NDArray[np.integer]  # most often numbers of rows, to index an array with
 
 
 def in_bits(numbers: Array, bits: int) -> Array:
@@ -17,7 +17,7 @@ def in_bits(numbers: Array, bits: int) -> Array:
     return np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)
 
 
-def in_order(keys: list[Array]) -> Places:
+def in_order(keys: list[Array]) -> Integers:
     """Return the places of rows by the first key, then the second, and so on; NaN come last.
 
     >>> in_order([np.array([1.0, np.nan, 1.0, np.nan]), np.array([5.0, 4.0, 3.0, 2.0])]).tolist()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kcdo.arrays import Array, Places
+from kcdo.arrays import Array, Integers
 from kcdo.errors import InvalidInputError
 from kcdo.estimators.kin import check_kin
 from kcdo.rivals.base import log_probability
@@ -20,7 +20,7 @@ _REPEATED = 0.05  # a value that more rows share has probability by itself: dens
 _SURE, _LIKELY = 2.6, 2.0  # standard errors: 99 and 95 in a hundred
 _QUANTILES = (np.arange(999) + 0.5) / 999
 
-Fitter = Callable[[Places, int], Any]  # rows and fold -> something with ``conditional(rows)``
+Fitter = Callable[[Integers, int], Any]  # rows and fold -> something with ``conditional(rows)``
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,8 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.errors import InvalidInputError
 from kcdo.namespaces import as_numpy
 
@@ -85,7 +84,7 @@ def category_text(value: Any) -> str:
     return str(int(value) if whole else value).strip()
 
 
-def take_rows(data: Any, rows: slice | NDArray[np.integer]) -> Any:
+def take_rows(data: Any, rows: slice | Integers) -> Any:
     """Return some rows of a frame, an array, a list, or anything else with such an index."""
     if isinstance(data, list | tuple):
         return [data[i] for i in np.arange(len(data))[rows]]
@@ -127,7 +126,7 @@ class Labels:
         chosen = None if self.outputs is None else tuple(self.outputs[c] for c in columns)
         return replace(self, outputs=chosen)
 
-    def frame(self, values: Mapping[str, Array], rows: NDArray[np.integer]) -> Any:
+    def frame(self, values: Mapping[str, Array], rows: Integers) -> Any:
         """Return columns (Q,) or (Q, d) of the queries ``rows`` as a table."""
         columns: dict[str, Array] = {}
         for statistic, array in values.items():

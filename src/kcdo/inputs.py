@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.errors import InvalidInputError
 
 _KERNEL_POINTS, _MIXTURE_POINTS = 1024, 256
@@ -81,7 +81,7 @@ class GaussianInput:
         across = group_of[:, None] != group_of[None, :]
         return not np.any(self.cov[:, across])
 
-    def __getitem__(self, rows: slice | NDArray[np.integer]) -> "GaussianInput":
+    def __getitem__(self, rows: slice | Integers) -> "GaussianInput":
         return self._with(self.mean[rows], self.cov[rows])
 
     def for_mixtures(self) -> "GaussianInput":
@@ -140,7 +140,7 @@ class SampleInput:
         """Return the same weights on other (already checked) points."""
         return SampleInput._make(points, self.starts, self.weights)
 
-    def __getitem__(self, rows: slice | NDArray[np.integer]) -> "SampleInput":
+    def __getitem__(self, rows: slice | Integers) -> "SampleInput":
         chosen = np.arange(len(self))[rows]
         picks = [np.arange(self.starts[i], self.starts[i + 1]) for i in chosen]
         starts = np.concatenate([[0], np.cumsum([len(p) for p in picks])])
@@ -154,7 +154,7 @@ class SampleInput:
         return f"SampleInput({len(self)} queries, {len(self.points)} points)"
 
     @classmethod
-    def _make(cls, points: Array, starts: NDArray[np.integer], weights: Array) -> "SampleInput":
+    def _make(cls, points: Array, starts: Integers, weights: Array) -> "SampleInput":
         new = cls.__new__(cls)
         new.points, new.starts, new.weights = points, starts, weights
         return new
@@ -249,7 +249,7 @@ def _sample_matrix(sample: ArrayLike) -> Array:
     return matrix
 
 
-def _sample_weights(weights: ArrayLike | None, sizes: NDArray[np.integer]) -> Array:
+def _sample_weights(weights: ArrayLike | None, sizes: Integers) -> Array:
     query = np.repeat(np.arange(len(sizes)), sizes)
     if weights is None:
         return 1.0 / sizes[query]

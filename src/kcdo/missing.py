@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array, in_order
+from kcdo.arrays import Array, Integers, in_order
 from kcdo.consistency import need, shape
 from kcdo.inputs import SampleInput
 
@@ -115,12 +115,12 @@ class PlausibleInputs:
             points[spots], weights[spots] = values, shares
         return SampleInput._make(points, starts, weights)
 
-    def _with_values(self, columns: NDArray[np.integer]) -> NDArray[np.integer]:
+    def _with_values(self, columns: Integers) -> Integers:
         return np.flatnonzero(~np.isnan(self.points[:, columns]).any(axis=1))
 
     def _near(
-        self, X: Array, Y: Array | None, donors: NDArray[np.integer], count: int
-    ) -> tuple[NDArray[np.integer], Array]:
+        self, X: Array, Y: Array | None, donors: Integers, count: int
+    ) -> tuple[Integers, Array]:
         """Return the rows nearest to some by the cells that are there, (n, k), and their shares."""
         squares = self._squares(X, Y, donors)
         nearest = np.argsort(squares, axis=1, kind="stable")[:, :count]
@@ -130,7 +130,7 @@ class PlausibleInputs:
         shares = self.weights[places] * np.exp(-0.5 * distance / unit)
         return places, shares / shares.sum(axis=1, keepdims=True)
 
-    def _squares(self, X: Array, Y: Array | None, donors: NDArray[np.integer]) -> Array:
+    def _squares(self, X: Array, Y: Array | None, donors: Integers) -> Array:
         """Return squared distances (n, m); a cell that a donor lacks counts as unlike."""
         asked, there = self._placed(X, Y)
         values, known = self._placed(self.points[donors], self.outputs[donors])
@@ -149,7 +149,7 @@ class PlausibleInputs:
         return np.where(there, placed, 0.0), there.astype(float)
 
 
-def _enough(there: NDArray[np.bool_]) -> NDArray[np.integer]:
+def _enough(there: NDArray[np.bool_]) -> Integers:
     """Return the first rows (N, p), and as many more as give every column some values."""
     most = np.arange(len(there)) < _KEPT_ROWS
     for column in there.T:
@@ -167,7 +167,7 @@ def _standards(values: Array) -> tuple[Array, Array]:
 
 def _patterns(
     missing: NDArray[np.bool_],
-) -> list[tuple[NDArray[np.bool_], NDArray[np.integer]]]:
+) -> list[tuple[NDArray[np.bool_], Integers]]:
     """Return which cells are missing together, and in which rows; none for complete rows."""
     rows = np.flatnonzero(missing.any(axis=1))
     if not len(rows):
@@ -177,5 +177,5 @@ def _patterns(
     return [(pattern, rows[member == i]) for i, pattern in enumerate(patterns)]
 
 
-def _parts(rows: NDArray[np.integer]) -> list[NDArray[np.integer]]:
+def _parts(rows: Integers) -> list[Integers]:
     return [rows[s : s + _ROWS_AT_A_TIME] for s in range(0, len(rows), _ROWS_AT_A_TIME)]

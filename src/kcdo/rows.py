@@ -7,10 +7,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array, in_order
+from kcdo.arrays import Array, Integers, in_order
 from kcdo.systems import Groups
 
-Fold = tuple[NDArray[np.integer], NDArray[np.integer]]  # rows that learn, rows that judge
+Fold = tuple[Integers, Integers]  # rows that learn, rows that judge
 
 _OUTLIER, _DRAWN_TO = 100.0, 5.0  # distances from the median, in interquartile ranges
 _GAP = 300.0  # times the distance of the farthest other row
@@ -27,7 +27,7 @@ class Kin:
     [(array([0, 2]), array([1, 3]))]
     """
 
-    labels: NDArray[np.integer]
+    labels: Integers
     ordered: bool  # whether the labels are moments
 
     @property
@@ -35,7 +35,7 @@ class Kin:
         """Number of different labels."""
         return len(np.unique(self.labels))
 
-    def take(self, rows: NDArray[np.integer]) -> "Kin":
+    def take(self, rows: Integers) -> "Kin":
         """Return the labels of some rows."""
         return replace(self, labels=self.labels[rows])
 
@@ -91,7 +91,7 @@ class Rows:
         order = in_order([*inputs, *self.Y.T, self.weights])
         return self if np.array_equal(order, np.arange(len(self))) else self.take(order)
 
-    def take(self, rows: NDArray[np.integer]) -> "Rows":
+    def take(self, rows: Integers) -> "Rows":
         """Return some of the rows."""
         kin = None if self.kin is None else self.kin.take(rows)
         return Rows(self.X[rows], self.Y[rows], self.weights[rows], kin)
@@ -112,7 +112,7 @@ class Rows:
         """Return at most so many rows at random."""
         return self if len(self) <= most else self.take(self.sampled(most, seed))
 
-    def sampled(self, most: int, seed: int) -> NDArray[np.integer]:
+    def sampled(self, most: int, seed: int) -> Integers:
         """Return the places of the rows of a :meth:`sample`."""
         return sampled(len(self), most, seed)
 
@@ -129,7 +129,7 @@ class Rows:
         """
         return replace(self, weights=self.weights * (self.weights.sum() / np.sum(self.weights**2)))
 
-    def without_copies(self) -> "tuple[Rows, NDArray[np.integer]]":
+    def without_copies(self) -> "tuple[Rows, Integers]":
         """Return one row of each inputs and outputs, and the place of every row among these, (N,).
 
         A copy says nothing new, and when a row is left out, its copy foretells it exactly. The row
@@ -158,7 +158,7 @@ class Rows:
         return self.Y - np.average(self.Y, axis=0, weights=self.weights)
 
 
-def sampled(n: int, most: int, seed: int) -> NDArray[np.integer]:
+def sampled(n: int, most: int, seed: int) -> Integers:
     """Return at most so many of n places at random, sorted; all of them where they are few."""
     if n <= most:
         return np.arange(n)
@@ -178,14 +178,14 @@ def in_folds(n: int, count: int, seed: int, kin: Kin | None = None) -> list[Fold
     return _each_fold(fold_numbers(n, min(count, n), seed))
 
 
-def _each_fold(fold_of: NDArray[np.integer]) -> list[Fold]:
+def _each_fold(fold_of: Integers) -> list[Fold]:
     return [
         (np.flatnonzero(fold_of != each), np.flatnonzero(fold_of == each))
         for each in range(int(fold_of.max()) + 1)
     ]
 
 
-def fold_numbers(n: int, folds: int, seed: int) -> NDArray[np.integer]:
+def fold_numbers(n: int, folds: int, seed: int) -> Integers:
     """Return the fold of each of n rows, (n,): folds of equal size, at random.
 
     >>> np.bincount(fold_numbers(7, 3, seed=0))

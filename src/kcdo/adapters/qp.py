@@ -4,10 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kcdo.adapters.normals import Normals, exact_normals, fitted_normals
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.distributions import (
     Batch,
     ConditionalDistribution,
@@ -183,7 +182,7 @@ class _Given:
     def __len__(self) -> int:
         return len(self._batch)
 
-    def batch(self, rows: NDArray[np.integer]) -> Batch:
+    def batch(self, rows: Integers) -> Batch:
         return self._batch.take(rows)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.errors import InvalidInputError
 
 _LEAST_ROWS = 2  # that a fit needs
@@ -84,7 +84,7 @@ class Holdout:
             )
         return found
 
-    def _groups(self, groups: NDArray[np.integer]) -> NDArray[np.bool_]:
+    def _groups(self, groups: Integers) -> NDArray[np.bool_]:
         """Keep back whole groups in a random order, as many as come nearest to the share."""
         sizes = np.bincount(groups)
         order = np.random.default_rng(self.seed).permutation(len(sizes))

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kcdo import metrics
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.commands.models import Model
 from kcdo.errors import InvalidInputError
 from kcdo.frames import take_rows
@@ -60,7 +59,7 @@ def scores_in_turn(
         return {}, None
     parts, unit = [], _columns(Y).std(axis=0)
 
-    def scored() -> Iterator[tuple[NDArray[np.integer], Any]]:
+    def scored() -> Iterator[tuple[Integers, Any]]:
         for rows, dist in held_out_in_turn(model.estimator, X, Y, _MOST_KEPT, weights, kin=kin):
             parts.append(_scores(model, dist, take_rows(Y, rows), unit))
             yield rows, dist

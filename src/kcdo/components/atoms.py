@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components.likeness import Bandwidths, Likeness, RowTable
 from kcdo.components.smoothed import SmoothedRows
 from kcdo.consistency import need, shape
@@ -60,7 +60,7 @@ class Atoms:
         values = np.unique(y)
         return cls(values, _GAP_SHARE * float(np.diff(values).min()), True)
 
-    def labels(self, y: Array) -> NDArray[np.integer]:
+    def labels(self, y: Array) -> Integers:
         """Return which atom each output is, (N,); their number for none."""
         nearest = np.searchsorted(0.5 * (self.places[1:] + self.places[:-1]), y)
         return np.where(self.places[nearest] == y, nearest, len(self.places))
@@ -76,7 +76,7 @@ class AtomShares:
 
     atoms: Atoms
     rows: SmoothedRows  # all rows
-    labels: NDArray[np.integer]  # (N,)
+    labels: Integers  # (N,)
     bandwidths: tuple[Bandwidths, ...]
     shares: Array  # of the bandwidths, of sum 1 with that of intervals
     of_intervals: float = 0.0
@@ -95,7 +95,7 @@ class AtomShares:
         """
         return self._of_likeness(self.rows.likeness(X), continuous)
 
-    def held_out(self, rows: NDArray[np.integer], continuous: Batch) -> Array:
+    def held_out(self, rows: Integers, continuous: Batch) -> Array:
         """Return these probabilities at some of the rows, each left out, (n, A).
 
         ``continuous`` are distributions of the outputs there, held out too.
@@ -145,7 +145,7 @@ def class_shares(
     table: RowTable,
     likeness: Likeness,
     bandwidths: Bandwidths,
-    labels: NDArray[np.integer],
+    labels: Integers,
     n_atoms: int,
 ) -> Array:
     """Return the share of each label among the rows that are like queries, (Q, A + 1)."""

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components.settings import Settings
 from kcdo.distributions import Batch, GroupedBatch
 from kcdo.inputs import GaussianInput, SampleInput
@@ -52,7 +52,7 @@ class Component(Protocol):
     def predict(self, queries: Queries) -> dict[str, Batch]:
         """Return the distributions of the queries, by name."""
 
-    def held_out(self, rows: NDArray[np.integer]) -> dict[str, Batch]:
+    def held_out(self, rows: Integers) -> dict[str, Batch]:
         """Return the distributions of some training rows without themselves, by name."""
 
     def without_training(self) -> "Component":
@@ -95,7 +95,7 @@ def width_anywhere(component: Component, queries: Queries) -> int:
 
 def points_of(
     queries: GaussianInput | SampleInput,
-) -> tuple[NDArray, NDArray[np.integer], Array]:
+) -> tuple[NDArray, Integers, Array]:
     """Return points (S, p) that stand for uncertain inputs, where those of each begin, weights."""
     if isinstance(queries, SampleInput):
         return queries.points, queries.starts, queries.weights

@@ -2,9 +2,7 @@
 
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from kcdo.arrays import Integers
 from kcdo.components.density import DensityOperator
 from kcdo.distributions import Batch, ConditionalDistribution, TransformedBatch
 from kcdo.systems import Queries
@@ -76,7 +74,7 @@ class _QuerySource:
     def __len__(self) -> int:
         return len(self._queries)
 
-    def batch(self, rows: NDArray[np.integer]) -> Batch:
+    def batch(self, rows: Integers) -> Batch:
         """Return the distributions of some queries."""
         batch = self._operator.batch(self._queries[rows])
         return batch if self._transform is None else TransformedBatch(batch, self._transform)
@@ -95,6 +93,6 @@ class _MarginalSource:
     def __len__(self) -> int:
         return 1
 
-    def batch(self, rows: NDArray[np.integer]) -> Batch:
+    def batch(self, rows: Integers) -> Batch:
         """Return the distribution as often as it is asked for."""
         return self._batch.take(rows)

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components.node_values import (
     MatrixValues,
     RowValues,
@@ -151,7 +150,7 @@ class DensityOperator:
             )
         return self.batch_of(*self.values.at(self.system, section.values))
 
-    def held_out(self, rows: NDArray[np.integer]) -> NodeBatch:
+    def held_out(self, rows: Integers) -> NodeBatch:
         """Return the distributions of some training rows, each predicted without itself."""
         assert self.training is not None, "the training rows are gone"
         weights = self.training.system.held_out_weights(rows)
@@ -325,7 +324,7 @@ class DensityComponent:
         """Return the densities of the queries."""
         return {self.names[0]: self.operator.batch(queries)}
 
-    def held_out(self, rows: NDArray[np.integer]) -> dict[str, Batch]:
+    def held_out(self, rows: Integers) -> dict[str, Batch]:
         """Return the densities of some training rows without themselves."""
         return {self.names[0]: self.operator.held_out(rows)}
 

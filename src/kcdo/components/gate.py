@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.consistency import need, shape
 from kcdo.kernels import Kernel, metric_coordinates
 from kcdo.systems import Finder
@@ -58,7 +58,7 @@ class Gate:
         """Return the weights at its own rows, each without itself, (n, C)."""
         return self._drawn(self._finder.nearest_others(np.arange(len(self.X)), self.neighbours, 1))
 
-    def _drawn(self, near: NDArray[np.integer]) -> Array:
+    def _drawn(self, near: Integers) -> Array:
         total = self.responsibilities[near].sum(axis=1) + self.prior * self.weights
         return total / total.sum(axis=1, keepdims=True)
 

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.consistency import need, shape
 from kcdo.systems import Finder
 
@@ -41,11 +41,11 @@ class Likeness:
 
     location: Array  # (Q,) of the queries
     scale: Array  # (Q,)
-    near: NDArray[np.integer]  # (Q, K) rows near by distance
+    near: Integers  # (Q, K) rows near by distance
     distance: Array  # (Q, K), in units of that of the 20th
-    alike: NDArray[np.integer]  # (Q, K) rows of near locations
+    alike: Integers  # (Q, K) rows of near locations
 
-    def places(self, bandwidths: Bandwidths) -> NDArray[np.integer]:
+    def places(self, bandwidths: Bandwidths) -> Integers:
         """Return the rows among which these bandwidths choose."""
         return self.alike if bandwidths.distance == EVERY else self.near
 
@@ -85,7 +85,7 @@ class RowTable:
         return Finder(self.coordinates)
 
     @cached_property
-    def _order(self) -> NDArray[np.integer]:
+    def _order(self) -> Integers:
         """The rows by location, in no order where locations hardly differ.
 
         A held-out location moves a little away from the output of its own row: in the order of
@@ -109,7 +109,7 @@ class RowTable:
         near = self._finder.nearest(coordinates, k, n_jobs)
         return self._likeness(coordinates, location, scale, near, self._alike(location, k))
 
-    def likeness_left_out(self, rows: NDArray[np.integer], n_jobs: int | None) -> Likeness:
+    def likeness_left_out(self, rows: Integers, n_jobs: int | None) -> Likeness:
         """Find the rows that are like some of them, but for each itself."""
         k = min(self.neighbours, len(self) - 1)
         near = self._finder.nearest_others(rows, k, n_jobs)
@@ -129,7 +129,7 @@ class RowTable:
         unit = distance[:, min(_NEAR, near.shape[1]) - 1, None]
         return Likeness(location, scale, near, distance / np.maximum(unit, 1e-12), alike)
 
-    def _alike(self, location: Array, k: int) -> NDArray[np.integer]:
+    def _alike(self, location: Array, k: int) -> Integers:
         """Return the k rows about the place of each location among all, (Q, k)."""
         ordered, level = self._level(self.location[self._order]), self._level(location)
         ends = [np.searchsorted(ordered, level, side=side) for side in ("left", "right")]
@@ -156,7 +156,7 @@ class RowTable:
         return w / w.sum(axis=1, keepdims=True)
 
 
-def _without(places: NDArray[np.integer], rows: NDArray[np.integer]) -> NDArray[np.integer]:
+def _without(places: Integers, rows: Integers) -> Integers:
     """Return (Q, k) of places (Q, k + 1) without the row itself, or without the last."""
     itself = places == rows[:, None]
     itself[~itself.any(axis=1), -1] = True

@@ -15,9 +15,8 @@ variance become those of all outputs.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components.settings import Settings
 from kcdo.consistency import need, shape
 from kcdo.distributions import Batch, StudentTail
@@ -36,7 +35,7 @@ class LinearParameters:
     """The columns, how they are standardised, and the ridge R of their slopes."""
 
     n_inputs: int
-    columns: NDArray[np.integer]  # (p,) of the inputs
+    columns: Integers  # (p,) of the inputs
     offset: Array  # (p,)
     scale: Array  # (p,)
     lower: Array  # (p,) least and largest values that the line is believed at, standardised
@@ -180,7 +179,7 @@ class LinearRegression:
         squares = belief * self.squares * ratio + (1.0 - belief) * self.all_squares
         return self._about(self.level + belief * (z @ self.slopes), squares, 1.0)
 
-    def held_out(self, rows: NDArray[np.integer]) -> dict[str, Batch]:
+    def held_out(self, rows: Integers) -> dict[str, Batch]:
         """Return the distributions of some training rows without themselves, by name."""
         assert self.left_out is not None, "the training rows are gone"
         y, errors, q, weights = (values[rows] for values in vars(self.left_out).values())

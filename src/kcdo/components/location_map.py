@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components.settings import Settings
 from kcdo.consistency import need, shape
 from kcdo.kernels import Kernel, lower_gram, weighted_median
@@ -271,7 +271,7 @@ def log_squares(squared: Array) -> Array:
     return np.log(squared + _LEAST_SQUARE)
 
 
-def distinct_sample(X: NDArray, most: int, seed: int) -> NDArray[np.integer]:
+def distinct_sample(X: NDArray, most: int, seed: int) -> Integers:
     """Return all rows if they have at most so many distinct inputs, else so many at random."""
     if len(X) <= most or len(Groups.of(X).points) <= most:
         return np.arange(len(X))

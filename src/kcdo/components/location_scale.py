@@ -3,9 +3,8 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components.density import DensityOperator, OperatorParameters
 from kcdo.components.location_map import LocationParameters, LocationScaleMap, Residuals, fit_map
 from kcdo.components.settings import Settings
@@ -96,7 +95,7 @@ class LocationScale:
         """Return the distributions of the queries, by name."""
         return about_location(self.residual.batch(queries), *self.map(queries))
 
-    def held_out(self, rows: NDArray[np.integer]) -> dict[str, Batch]:
+    def held_out(self, rows: Integers) -> dict[str, Batch]:
         """Return the distributions of some training rows without themselves, by name.
 
         Location, scale and the density of residuals each leave the row out; the residuals of the

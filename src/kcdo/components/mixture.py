@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components.base import (
     Component,
     ComponentParameters,
@@ -148,7 +147,7 @@ class Mixture:
             return used["plain"]
         return MixtureBatch(list(used.values()), self._weights_at(queries, list(used)))
 
-    def held_out(self, rows: NDArray[np.integer]) -> Batch:
+    def held_out(self, rows: Integers) -> Batch:
         """Return the distributions of some training rows without themselves.
 
         With the weights of all rows: what a gate knows near a row has seen that row.

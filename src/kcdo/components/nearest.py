@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components.density import (
     DensityComponent,
     DensityOperator,
@@ -127,7 +126,7 @@ class KeptNearest:
         masses = node_masses(values, sums, measure, self.marginal, self.positivity)
         return {"nearest": NodeBatch(layout_of(measure, self.output.kernel.scales), masses)}
 
-    def held_out(self, rows: NDArray[np.integer]) -> dict[str, Batch]:
+    def held_out(self, rows: Integers) -> dict[str, Batch]:
         """Refuse: held-out rows of a stream are judged while it is fitted."""
         raise InvalidInputError("a streamed fit keeps no held-out predictions of its rows.")
 

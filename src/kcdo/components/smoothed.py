@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components.likeness import EVERY, Bandwidths, Likeness, RowTable
 from kcdo.components.location_map import LARGEST_SQUARE
 from kcdo.components.near_location import Location
@@ -168,9 +168,7 @@ class SmoothedRows:
 
     # --- noise that varies with x
 
-    def spread_losses(
-        self, spreads: Sequence[Bandwidths], rows: NDArray[np.integer]
-    ) -> list[float]:
+    def spread_losses(self, spreads: Sequence[Bandwidths], rows: Integers) -> list[float]:
         """Return the held-out normal log score of some rows for each way noise may vary."""
         likeness = self.table.likeness_left_out(rows, self.n_jobs)
         squares, weights = self.squares[rows], self.table.weights[rows]
@@ -210,12 +208,12 @@ class SmoothedRows:
         """Return the component with smoothers, whose shares sum to 1."""
         return replace(self, smoothers=tuple(smoothers), shares=shares)
 
-    def smoother_densities(self, smoothers: Sequence[Smoother], rows: NDArray[np.integer]) -> Array:
+    def smoother_densities(self, smoothers: Sequence[Smoother], rows: Integers) -> Array:
         """Return the held-out density of each smoother at the outputs of some rows, (n, S)."""
         parts = [self._densities(smoothers, rows[part]) for part in _parts(len(rows))]
         return np.concatenate(parts)
 
-    def _densities(self, smoothers: Sequence[Smoother], rows: NDArray[np.integer]) -> Array:
+    def _densities(self, smoothers: Sequence[Smoother], rows: Integers) -> Array:
         table, likeness = self.table, self.table.likeness_left_out(rows, self.n_jobs)
         shares = {
             bandwidths: table.shares(likeness, bandwidths)
@@ -249,11 +247,11 @@ class SmoothedRows:
         factor = self._noise_factor(likeness, self.spread)
         return replace(likeness, scale=scale * np.sqrt(factor))
 
-    def held_out(self, rows: NDArray[np.integer]) -> dict[str, Batch]:
+    def held_out(self, rows: Integers) -> dict[str, Batch]:
         """Return the distributions of some training rows without themselves, by name."""
         return self._distributions(self.table.likeness_left_out(rows, self.n_jobs))
 
-    def location_and_scale(self, rows: NDArray[np.integer]) -> tuple[Array, Array]:
+    def location_and_scale(self, rows: Integers) -> tuple[Array, Array]:
         """Return held-out location and scale of some training rows, (n, 1) each."""
         table = self.table
         return table.location[rows, None], np.exp(table.log_scale[rows, None])
@@ -293,7 +291,7 @@ class SmoothedRows:
 
     def _weighed(
         self, likeness: Likeness, chosen: Sequence[tuple[Smoother, float]]
-    ) -> dict[float, list[tuple[NDArray[np.integer], Array]]]:
+    ) -> dict[float, list[tuple[Integers, Array]]]:
         """Return rows with their weights, (Q, K) each, for every width of bumps.
 
         Bandwidths that choose among the same rows are added up first: they are counted once.
@@ -305,7 +303,7 @@ class SmoothedRows:
                 if smoother.bandwidths == bandwidths:
                     key = smoother.width, bandwidths.distance == EVERY
                     found[key] = found[key] + share * w if key in found else share * w
-        weighed: dict[float, list[tuple[NDArray[np.integer], Array]]] = {}
+        weighed: dict[float, list[tuple[Integers, Array]]] = {}
         for (width, by_location), w in found.items():
             places = likeness.alike if by_location else likeness.near
             weighed.setdefault(width, []).append((places, w))
@@ -328,7 +326,7 @@ class SmoothedRows:
         return {name: value for name, value in vars(self).items() if name not in found_again}
 
 
-def _parts(n: int) -> list[NDArray[np.integer]]:
+def _parts(n: int) -> list[Integers]:
     return [np.arange(s, min(s + _ROWS_AT_A_TIME, n)) for s in range(0, n, _ROWS_AT_A_TIME)]
 
 

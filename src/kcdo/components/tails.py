@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components.settings import Settings
 from kcdo.consistency import need, shape
 from kcdo.distributions import Batch, StudentTail
@@ -71,7 +70,7 @@ class MarginalTail:
         """Return the same distribution for each query."""
         return self._repeated(len(queries))
 
-    def held_out(self, rows: NDArray[np.integer]) -> dict[str, Batch]:
+    def held_out(self, rows: Integers) -> dict[str, Batch]:
         """Return the same distribution for each row, which one row does not move."""
         return self._repeated(len(rows))
 

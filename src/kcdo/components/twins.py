@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components.atoms import Atoms
 from kcdo.consistency import need, shape
 from kcdo.distributions import Batch, GroupedBatch, MixtureBatch, StudentTail
@@ -31,7 +31,7 @@ class Twins:
         Standard deviation of a bump, a normal density; 0 where outputs are atoms.
     """
 
-    keys: NDArray[np.integer]
+    keys: Integers
     outputs: Array
     weights: Array
     prior: float
@@ -67,7 +67,7 @@ class Twins:
         counts = summed(cells, self.weights[rows[known]], probabilities.size)
         return drawn_to(probabilities, counts.reshape(probabilities.shape), self.prior)
 
-    def found(self, keys: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    def found(self, keys: Integers) -> tuple[Integers, Integers]:
         """Return pairs of a query and a row of the same key, query after query, for keys (Q,)."""
         ordered, order = self._ordered
         first, last = (np.searchsorted(ordered, keys, side) for side in ("left", "right"))
@@ -76,14 +76,14 @@ class Twins:
         within = np.arange(len(query)) - np.repeat(np.cumsum(n) - n, n)
         return query, order[np.repeat(first, n) + within]
 
-    def sizes(self) -> NDArray[np.integer]:
+    def sizes(self) -> Integers:
         """Return how many rows have the inputs of each row, itself counted, (n,)."""
         ordered, _ = self._ordered
         first, last = (np.searchsorted(ordered, self.keys, side) for side in ("left", "right"))
         return last - first
 
     @cached_property
-    def _ordered(self) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    def _ordered(self) -> tuple[Integers, Integers]:
         order = np.argsort(self.keys, kind="stable")
         return self.keys[order], order
 
@@ -102,8 +102,8 @@ def drawn_to(own: Array, sums: Array, prior: float, totals: Array | None = None)
 
 
 def _of_equal_outputs(
-    query: NDArray[np.integer], outputs: Array, weights: Array
-) -> tuple[NDArray[np.integer], Array, Array]:
+    query: Integers, outputs: Array, weights: Array
+) -> tuple[Integers, Array, Array]:
     """Return queries, outputs and weights, those of one query and output as one."""
     order = np.lexsort([outputs, query])
     query, outputs = query[order], outputs[order]
@@ -113,7 +113,7 @@ def _of_equal_outputs(
     return query[new], outputs[new], total
 
 
-def summed(places: NDArray[np.integer], values: Array, size: int) -> Array:
+def summed(places: Integers, values: Array, size: int) -> Array:
     """Return the sums of the values at each of so many places."""
     found: Array = np.zeros(size)
     found += np.bincount(places, values, size)

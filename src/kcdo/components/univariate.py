@@ -3,9 +3,8 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components.atoms import Atoms, AtomShares
 from kcdo.components.base import Component, ComponentParameters, points_of
 from kcdo.components.density import DensityOperator
@@ -249,7 +248,7 @@ def unrounded(Y: Array, gap: float, atoms: Atoms | None, seed: int) -> Array:
     return Y + gap * noise
 
 
-def continuous_rows(atoms: Atoms, labels: NDArray[np.integer]) -> NDArray[np.integer]:
+def continuous_rows(atoms: Atoms, labels: Integers) -> Integers:
     """Return the rows that are no atoms; all of them where there are hardly any others."""
     found = np.flatnonzero(labels == len(atoms.places))
     few = atoms.every_value or len(found) < _FEWEST_CONTINUOUS

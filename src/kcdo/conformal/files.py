@@ -2,10 +2,7 @@
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.conformal.predictor import ConformalPredictor
 from kcdo.conformal.scores import HeldOut
 from kcdo.conformal.thresholds import Folds, Split
@@ -16,7 +13,7 @@ _SPLIT = {
     "values": Array,
     "groups": str | int | None,
     "labels": tuple[Any, ...],
-    "member_of": NDArray[np.integer],
+    "member_of": Integers,
     "density_ratio": DensityReconstruction | None,
     "weights": Array,
 }

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.conformal.regions import ConformalRegion, joint_region, regions_on_a_line
 from kcdo.conformal.scores import HeldOut
 from kcdo.conformal.thresholds import Folds, Part, Split
@@ -140,9 +139,7 @@ class ConformalPrediction:
                 found |= zip(rows.tolist(), self._regions(part, rows, level), strict=True)
         return [found[row] for row in range(len(self))]
 
-    def _regions(
-        self, part: Part, rows: NDArray[np.integer], level: float
-    ) -> list[ConformalRegion]:
+    def _regions(self, part: Part, rows: Integers, level: float) -> list[ConformalRegion]:
         X = take_rows(self._X, rows)
         if part.held_out[0].dim > 1:
             return [joint_region(part.held_out, part.rank, X, level)]
@@ -163,7 +160,7 @@ class ConformalPrediction:
         return f"ConformalPrediction({len(self)} queries, {self._predictor!r})"
 
 
-def _chunks(rows: NDArray[np.integer], size: int) -> Iterator[NDArray[np.integer]]:
+def _chunks(rows: Integers, size: int) -> Iterator[Integers]:
     size = max(1, size)
     for start in range(0, len(rows), size):
         yield rows[start : start + size]

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.conformal.queries import GroupRule, Ratio, group_labels, shift_weights
 from kcdo.conformal.scores import HeldOut, typicality
 from kcdo.consistency import need, shape
@@ -26,7 +25,7 @@ class Part:
     An output that fewer than ``rank`` of the rows speak against belongs to the region.
     """
 
-    queries: NDArray[np.integer]
+    queries: Integers
     held_out: tuple[HeldOut, ...]
     rank: int
 
@@ -81,7 +80,7 @@ class Split:
     values: Array
     groups: GroupRule | None
     labels: tuple[Any, ...]
-    member_of: NDArray[np.integer]
+    member_of: Integers
     density_ratio: Ratio | None
     weights: Array
     method = "split"
@@ -174,9 +173,7 @@ def _check_values(values: Array) -> None:
     need(inside, "the ranks of calibration rows")
 
 
-def _groups_of(
-    X: Any, n_rows: int, groups: GroupRule | None
-) -> tuple[list[Any], NDArray[np.integer]]:
+def _groups_of(X: Any, n_rows: int, groups: GroupRule | None) -> tuple[list[Any], Integers]:
     """Return the labels of all groups, and the group of each row; without a rule all are in one."""
     if groups is None:
         return [None], np.zeros(n_rows, dtype=int)

@@ -59,7 +59,7 @@ class Source:
     name : str
         What to call the data set in messages.
     files : tuple of str
-        Places below the data folder, the first that exists is read; a download goes to the last.
+        Integers below the data folder, the first that exists is read; a download goes to the last.
     url : str
         Public address of the last of ``files``.
     description : str

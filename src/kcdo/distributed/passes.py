@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.distributed.engine import Task
 from kcdo.errors import InvalidInputError
 from kcdo.fitting import Chunk, NearRowJudges, NearRows, Pilot
@@ -136,7 +136,7 @@ class Drawn:
             return self._take(chosen[np.argsort(self.keys[chosen])])
         return self._take(np.argsort(self.keys))
 
-    def _take(self, rows: NDArray[np.integer]) -> "Drawn":
+    def _take(self, rows: Integers) -> "Drawn":
         return Drawn(self.X[rows], self.Y[rows], self.weights[rows], self.keys[rows])
 
 

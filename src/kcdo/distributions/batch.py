@@ -6,17 +6,16 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import qmc
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.distributions import events, lines
 from kcdo.distributions.climbing import climb
 from kcdo.distributions.integration import NO_CUTS, between, densely_at_ends, split_for, with_edges
 from kcdo.distributions.layouts import RegionShape
 from kcdo.distributions.lines import Line, Modes
 
-Rows = slice | NDArray[np.integer]
+Rows = slice | Integers
 Function = Callable[[Array], Array]  # maps points (G, d) to values (G, k)
 
 _BLOCK_ELEMENTS = 1 << 17  # numbers of one array of points

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.distributions.batch import DRAW_SETS, Batch, Function, Rows, even_uniforms, join
 from kcdo.distributions.chain_parts import ByDraws, PartBatch, share_below
 from kcdo.distributions.grouped import GroupedBatch
@@ -192,9 +192,7 @@ class ChainBatch(ByDraws):
         before = points[:, :, list(self.order[:j])].reshape(len(self) * n, j)
         return np.hstack([np.repeat(self.inputs, n, axis=0), before])
 
-    def _along(
-        self, j: int, points: Array, answer: Callable[[Batch, NDArray[np.integer]], Array]
-    ) -> Array:
+    def _along(self, j: int, points: Array, answer: Callable[[Batch, Integers], Array]) -> Array:
         """Return the answers of link j at points (Q, n, d), (Q, n) or more, a part at a time.
 
         Points that agree in all that the link sees are asked once: those of a grid mostly do.
@@ -204,7 +202,7 @@ class ChainBatch(ByDraws):
         step = max(1, _NUMBERS // self.links[j].width(rows[:1]))
         parts = [order[start : start + step] for start in range(0, len(order), step)]
 
-        def work(part: NDArray[np.integer]) -> Array:
+        def work(part: Integers) -> Array:
             distinct, place = np.unique(rows[part], axis=0, return_inverse=True)
             return answer(self.links[j].batch(distinct).take(place.ravel()), part)
 
@@ -232,7 +230,7 @@ class ChainBatch(ByDraws):
         for j, output in enumerate(self.order):
             u = self._uniforms_of_link(j, uniforms)
 
-            def both(batch: Batch, rows: NDArray[np.integer], u: Array = u) -> Array:
+            def both(batch: Batch, rows: Integers, u: Array = u) -> Array:
                 y = batch.sample(u[rows])[:, 0]
                 return np.hstack([y, batch.logpdf_pairs(y)[:, None]])
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.distributions.exports import Exports
 from kcdo.distributions.joint import JointQuestions
 from kcdo.distributions.lines import PROMINENCE, Modes
@@ -29,9 +29,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
     ``scipy.stats``: ppf, sf, logsf, median, rvs, support.
     """
 
-    def __init__(
-        self, source: BatchSource, *, flat: bool, rows: NDArray[np.integer] | None = None
-    ) -> None:
+    def __init__(self, source: BatchSource, *, flat: bool, rows: Integers | None = None) -> None:
         super().__init__(source, flat=flat, rows=rows)
         self._labels = NO_LABELS
 

@@ -32,7 +32,7 @@ def on_lines(
     ----------
     g : function of points (G,), 0 or 1 in each of k columns
     knots : (Q, K)
-        Places between which the cdf is nearly linear.
+        Integers between which the cdf is nearly linear.
     cdf : function
         Of points (Q, G) of each distribution, (Q, G).
     """

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, kron
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.distributions import piecewise
 from kcdo.distributions.axes import AxisProduct
 from kcdo.distributions.layouts import (
@@ -227,7 +227,7 @@ class GridLayout(Layout):
     def _axis_layout(self, axis: int) -> "GridLayout":
         return GridLayout(self.grid.marginal([axis])) if self.dim > 1 else self
 
-    def _axis_index(self, axis: int) -> NDArray[np.integer]:
+    def _axis_index(self, axis: int) -> Integers:
         """Return the position of every node along one axis."""
         return np.unravel_index(np.arange(self.n_nodes), self.grid.shape)[axis]
 
@@ -250,7 +250,7 @@ def _summed(shape: tuple[int, ...], dims: list[int], masses: Array) -> Array:
     return tensor.transpose([0, *(1 + kept.index(i) for i in dims)]).reshape(len(masses), -1)
 
 
-def _clamped(m: int) -> NDArray[np.integer]:
+def _clamped(m: int) -> Integers:
     """Return the node whose density holds at each knot: edge, nodes, edge."""
     return np.clip(np.arange(-1, m + 1), 0, m - 1)
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.distributions.batch import Batch, Function, Rows, join, set_deviations
 from kcdo.distributions.integration import NO_CUTS
 from kcdo.distributions.roots import monotone_roots
@@ -36,7 +35,7 @@ class GroupedBatch(Batch):
     """
 
     inner: Batch
-    starts: NDArray[np.integer]
+    starts: Integers
     weights: Array
     drawn: bool = False
 
@@ -70,7 +69,7 @@ class GroupedBatch(Batch):
         return len(self.starts) - 1
 
     @cached_property
-    def _group_of(self) -> NDArray[np.integer]:
+    def _group_of(self) -> Integers:
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
     def take(self, rows: Rows) -> "GroupedBatch":
@@ -218,7 +217,7 @@ class GroupedBatch(Batch):
         low = np.where(levels <= 0, ends[:, :1], np.where(levels >= 1, ends[:, 1:], low))
         high = np.where(levels <= 0, ends[:, :1], np.where(levels >= 1, ends[:, 1:], high))
 
-        def excess(rows: NDArray[np.integer], y: Array) -> Array:
+        def excess(rows: Integers, y: Array) -> Array:
             some = self if len(rows) == len(self) else self.take(rows)
             return some.cdf_each(y[:, :, None]) - wanted[rows]
 
@@ -270,7 +269,7 @@ class GroupedBatch(Batch):
         """Return the sum of the values (S, k) of each group, (Q, k)."""
         return np.add.reduceat(values, self.starts[:-1], axis=0)
 
-    def _mixed(self, answer: Callable[[Batch, NDArray[np.integer]], Array], width: int) -> Array:
+    def _mixed(self, answer: Callable[[Batch, Integers], Array], width: int) -> Array:
         """Return the mean of the members' answers, a part of the members at a time."""
         step = max(1, _NUMBERS // max(1, width))
         out: Array | None = None
@@ -283,9 +282,7 @@ class GroupedBatch(Batch):
         assert out is not None
         return out
 
-    def _log_mixed(
-        self, answer: Callable[[Batch, NDArray[np.integer]], Array], width: int
-    ) -> Array:
+    def _log_mixed(self, answer: Callable[[Batch, Integers], Array], width: int) -> Array:
         """Return the log of the mean of exponentials of the members' answers."""
         log_weights = np.log(np.maximum(self.weights, 1e-300))[:, None]
         step = max(1, _NUMBERS // max(1, width))
@@ -301,7 +298,7 @@ class GroupedBatch(Batch):
         return out
 
 
-def _log_sums(logs: Array, first: NDArray[np.integer]) -> Array:
+def _log_sums(logs: Array, first: Integers) -> Array:
     """Return log Σ exp of groups of rows that begin at ``first``."""
     top = np.maximum.reduceat(logs, first, axis=0)
     top = np.where(np.isfinite(top), top, 0.0)

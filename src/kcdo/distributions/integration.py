@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.errors import AccuracyWarning
 
-Cuts = tuple[NDArray[np.integer], Array]  # rows, and places in them
+Cuts = tuple[Integers, Array]  # rows, and places in them
 
 ORDER = 5  # Gauss points on a piece
 _CROWDED = 10
@@ -92,7 +91,7 @@ def split_for(
 class _Pieces:
     """Pieces of several lines: whose they are, where they begin and end, their probability."""
 
-    row: NDArray[np.integer]
+    row: Integers
     left: Array
     right: Array
     mass: Array
@@ -104,9 +103,10 @@ class _Pieces:
         every = cls(row, edges[:, :-1].ravel(), edges[:, 1:].ravel(), masses.ravel())
         return every.only(np.flatnonzero((every.right > every.left) & (every.mass > 0)))
 
-    def only(self, chosen: NDArray[np.integer]) -> "_Pieces":
+    def only(self, chosen: Integers) -> "_Pieces":
         """Return some of the pieces."""
-        return _Pieces(*(part[chosen] for part in (self.row, self.left, self.right, self.mass)))
+        left, right, mass = (part[chosen] for part in (self.left, self.right, self.mass))
+        return _Pieces(self.row[chosen], left, right, mass)
 
     def fine(self) -> tuple["_Pieces", list[Cuts]]:
         """Return pieces of little probability each, and where others were cut for that.

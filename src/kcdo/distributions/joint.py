@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.distributions.batch import FEWEST_DRAWS, Batch
 from kcdo.distributions.lazy import LazyBatches
 from kcdo.distributions.sources import BatchSource
@@ -169,7 +169,7 @@ class _GivenSource:
     """Distributions of some outputs given others."""
 
     source: BatchSource
-    rows: NDArray[np.integer]  # of the source, one for each query
+    rows: Integers  # of the source, one for each query
     places: tuple[int, ...]
     values: Array  # (Q, k)
 
@@ -196,7 +196,7 @@ class _GivenSource:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def batch(self, rows: NDArray[np.integer]) -> Batch:
+    def batch(self, rows: Integers) -> Batch:
         """Return the conditionals of some queries."""
         return self.source.batch(self.rows[rows]).given(self.places, self.values[rows])
 
@@ -237,6 +237,6 @@ class _DrawnSource:
     def __len__(self) -> int:
         return len(self.source)
 
-    def batch(self, rows: NDArray[np.integer]) -> Batch:
+    def batch(self, rows: Integers) -> Batch:
         """Return the distributions of some queries."""
         return self.source.batch(rows).with_draws(self.n_draws, self.seed)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.errors import InvalidInputError
 
 Matrix = Any  # a NumPy array or a SciPy sparse matrix
@@ -127,7 +127,7 @@ def row_blocks(n_rows: int, width: int) -> list[slice]:
     return [slice(start, start + step) for start in range(0, max(1, n_rows), step)]
 
 
-def choose_nodes(masses: Array, uniforms: Array) -> NDArray[np.integer]:
+def choose_nodes(masses: Array, uniforms: Array) -> Integers:
     """Return the node of each draw, (Q, n), by inverting the cumulated masses."""
     total = np.cumsum(masses, axis=1)
     total /= total[:, -1:]

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.distributions.batch import Batch, join
 from kcdo.distributions.layouts import as_points
 from kcdo.distributions.sources import BatchSource
@@ -23,9 +23,7 @@ _CACHE_ELEMENTS = 1 << 22
 class LazyBatches:
     """Some of the queries of a source: how questions to them are answered."""
 
-    def __init__(
-        self, source: BatchSource, *, flat: bool, rows: NDArray[np.integer] | None = None
-    ) -> None:
+    def __init__(self, source: BatchSource, *, flat: bool, rows: Integers | None = None) -> None:
         self._source = source
         self._flat = flat
         self._rows = np.arange(len(source)) if rows is None else rows

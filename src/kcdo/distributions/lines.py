@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array, Places
+from kcdo.arrays import Array, Integers
 from kcdo.distributions.integration import is_shared, with_edges
 from kcdo.distributions.layouts import RegionShape
 from kcdo.distributions.roots import monotone_roots
@@ -36,7 +36,7 @@ class OneOutput(Protocol):
     def __len__(self) -> int:
         """Return the number of distributions."""
 
-    def take(self, rows: Places) -> Any:
+    def take(self, rows: Integers) -> Any:
         """Return some of the distributions."""
 
     def pieces(self) -> Array:
@@ -78,7 +78,7 @@ class Line:
         """Whether densities are linear on each piece, so that they peak at edges."""
         return self.batch.linear and isinstance(self.transform, Identity)
 
-    def take(self, rows: Places) -> "Line":
+    def take(self, rows: Integers) -> "Line":
         """Return some of the densities."""
         same = len(rows) == len(self.batch)
         return self if same else Line(self.batch.take(rows), self.transform)
@@ -150,7 +150,7 @@ def _apart(t: Array, heights: Array, places: Array, tops: Array, depth: float) -
     return taken
 
 
-def _tops(heights: Array, least: float) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+def _tops(heights: Array, least: float) -> tuple[Integers, Integers]:
     """Return the first and the last place of each local maximum, (Q, C); -1 where there is none."""
     n_rows, n = heights.shape
     low = np.full((n_rows, 1), -np.inf)
@@ -176,12 +176,12 @@ def _climbed(
     line: Line,
     t: Array,
     heights: Array,
-    first: NDArray[np.integer],
-    last: NDArray[np.integer],
+    first: Integers,
+    last: Integers,
 ) -> tuple[Array, Array]:
     """Return the highest place near each local maximum and its height, (Q, C): golden section."""
 
-    def at(table: Array, place: NDArray[np.integer]) -> Array:
+    def at(table: Array, place: Integers) -> Array:
         return np.take_along_axis(table, np.clip(place, 0, table.shape[1] - 1), axis=1)
 
     middle = 0.5 * (at(t, first) + at(t, last))
@@ -215,7 +215,7 @@ def regions(line: Line, coverage: float) -> list[RegionShape]:
     masses = np.diff(line.cdf(t), axis=1)
     low, high = _bracket(heights - top, masses, coverage)
 
-    def missing(rows: Places, level: Array) -> Array:
+    def missing(rows: Integers, level: Array) -> Array:
         ends = _Ends.of(line.take(rows), t[rows], heights[rows] - top[rows], level, top[rows])
         return coverage - ends.mass()[:, None]
 
@@ -255,7 +255,7 @@ class _Ends:
 
     line: Line
     t: Array  # (Q, E), in order; columns beyond ``count`` mean nothing
-    count: NDArray[np.integer]  # (Q,)
+    count: Integers  # (Q,)
     first: NDArray[np.bool_]  # (Q,)
     outer: Array  # (Q, 2) the ends of the line
 
@@ -271,7 +271,7 @@ class _Ends:
         high = low.copy()
         low[row, column], high[row, column] = t[row, piece], t[row, piece + 1]
 
-        def excess(rows: Places, places: Array) -> Array:
+        def excess(rows: Integers, places: Array) -> Array:
             logs = line.take(rows).heights(places) - (level + top)[rows]
             return np.expm1(np.clip(logs, -50.0, 50.0))
 

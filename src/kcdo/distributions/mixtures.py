@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.distributions.batch import FEWEST_DRAWS, Batch, Function, Rows, join, log
 from kcdo.distributions.integration import NO_CUTS
 from kcdo.distributions.roots import monotone_roots
@@ -191,7 +191,7 @@ class MixtureBatch(Batch):
         low, high = np.where(levels >= 1, high, low), np.where(levels <= 0, low, high)
         wanted = np.broadcast_to(levels, low.shape)
 
-        def excess(rows: NDArray[np.integer], y: Array) -> Array:
+        def excess(rows: Integers, y: Array) -> Array:
             some = self if len(rows) == len(self) else self.take(rows)
             return some.cdf_each(y[:, :, None]) - wanted[rows]
 

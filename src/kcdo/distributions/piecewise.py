@@ -5,10 +5,9 @@ the cdf is piecewise quadratic.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 
 _FLAT = 0.05  # rises of a density, in its mean, below which differences would cancel
 
@@ -67,13 +66,13 @@ def cdf(lower: float, spacing: float, masses: Array, at_nodes: Array, y: Array) 
     )
 
 
-def _at(table: Array, columns: NDArray[np.integer]) -> Array:
+def _at(table: Array, columns: Integers) -> Array:
     """Return entries (Q, k) of each row of a table (Q, M)."""
     first = table.shape[1] * np.arange(len(table))[:, None]
     return np.take(table.ravel(), columns + first)
 
 
-def _places(cumulated: Array, wanted: Array, q: Array) -> NDArray[np.integer]:
+def _places(cumulated: Array, wanted: Array, q: Array) -> Integers:
     """Return the first node of each row that cumulates at least the value, (k, Q).
 
     For q = 0 it is the first that cumulates anything.

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 
 _MOST_STEPS = 200
 _RELATIVE = 4e-15
 
 
 def monotone_roots(
-    function: Callable[[NDArray[np.integer], Array], Array],
+    function: Callable[[Integers, Array], Array],
     low: Array,
     high: Array,
     accuracy: Array,

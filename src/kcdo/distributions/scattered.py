@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.sparse import identity, kron
 from scipy.special import ndtr, ndtri
 from scipy.stats import qmc
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.consistency import need, shape
 from kcdo.distributions.layouts import (
     Layout,
@@ -136,7 +135,7 @@ class ScatteredLayout(Layout):
             low = np.where(q >= 1, np.inf, np.where(q <= 0, -np.inf, low))
             high = np.where((q <= 0) | (q >= 1), low, high)
 
-            def excess(rows: NDArray[np.integer], y: Array, line: Layout = line) -> Array:
+            def excess(rows: Integers, y: Array, line: Layout = line) -> Array:
                 return line.cdf_each(masses[rows], y[:, :, None]) - q
 
             out[:, :, i] = monotone_roots(excess, low, high, np.full_like(low, 1e-14))

@@ -3,8 +3,8 @@
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kcdo.arrays import Integers
 from kcdo.distributions.batch import Batch
 
 
@@ -30,7 +30,7 @@ class BatchSource(Protocol):
     def __len__(self) -> int:
         """Return the number of queries."""
 
-    def batch(self, rows: NDArray[np.integer]) -> Batch:
+    def batch(self, rows: Integers) -> Batch:
         """Return the distributions of some queries."""
 
 
@@ -47,7 +47,7 @@ class MarginalSource:
     def __len__(self) -> int:
         return len(self._source)
 
-    def batch(self, rows: NDArray[np.integer]) -> Batch:
+    def batch(self, rows: Integers) -> Batch:
         """Return the marginals of some queries."""
         return self._source.batch(rows).marginal(self._dims)
 
@@ -55,7 +55,7 @@ class MarginalSource:
 class KeptSource:
     """Distributions of queries that were computed before, under the numbers they had."""
 
-    def __init__(self, source: BatchSource, kept: Batch, rows: NDArray[np.integer]) -> None:
+    def __init__(self, source: BatchSource, kept: Batch, rows: Integers) -> None:
         self.dim, self.signed, self.n_jobs = source.dim, source.signed, source.n_jobs
         self.width = source.width
         self.marginal_width = getattr(source, "marginal_width", source.width)
@@ -66,6 +66,6 @@ class KeptSource:
     def __len__(self) -> int:
         return self._n
 
-    def batch(self, rows: NDArray[np.integer]) -> Batch:
+    def batch(self, rows: Integers) -> Batch:
         """Return some of the distributions."""
         return self._kept.take(self._place_of[rows])

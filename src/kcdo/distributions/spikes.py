@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.distributions.batch import Batch, Rows
 
 _BESIDE = 1e-9  # of a half width: where a spike has just ended
@@ -118,11 +117,11 @@ class SpikesBatch(Batch):
     def _levels(self) -> Array:
         return np.cumsum(self.probabilities, axis=1)
 
-    def _nearest(self, y: Array) -> NDArray[np.integer]:
+    def _nearest(self, y: Array) -> Integers:
         middles = 0.5 * (self.places[1:] + self.places[:-1])
         return np.searchsorted(middles, y)
 
-    def _chosen(self, level: Array) -> NDArray[np.integer]:
+    def _chosen(self, level: Array) -> Integers:
         """Return which value each level (Q, n) falls on."""
         found = (self._levels[:, None, :] < level[:, :, None]).sum(axis=2)
         return np.minimum(found, len(self.places) - 1)

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components import Settings
 from kcdo.consistency import kernel_fits, need, shape
 from kcdo.distributions import (
@@ -107,7 +107,7 @@ class _FixedSource:
     def __len__(self) -> int:
         return len(self.all)
 
-    def batch(self, rows: NDArray[np.integer]) -> Batch:
+    def batch(self, rows: Integers) -> Batch:
         """Return some of the distributions."""
         return self.all.take(rows)
 

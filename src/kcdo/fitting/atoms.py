@@ -1,9 +1,8 @@
 """Atoms beside a mixture: whether every value is one, and how rows tell their probabilities."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components import (
     Atoms,
     AtomShares,
@@ -54,7 +53,7 @@ def shares_beside(
     return choose_atom_shares(atoms, y, located, settings, held_out)
 
 
-def _judging(y: Array, settings: Settings) -> NDArray[np.integer]:
+def _judging(y: Array, settings: Settings) -> Integers:
     """Return the rows that judge the probabilities of atoms."""
     return sampled(len(y), settings.effort.weighed_rows, settings.seed + 1)
 
@@ -92,7 +91,7 @@ def choose_atom_shares(
 
 
 def _share_of_intervals(
-    atoms: Atoms, by_rows: Array, masses: Array, labels: NDArray[np.integer], weights: Array
+    atoms: Atoms, by_rows: Array, masses: Array, labels: Integers, weights: Array
 ) -> float:
     """Return the share of the second of two kinds of probabilities (n, A) that foretells best.
 

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components import Settings
 from kcdo.fitting.local import LocalLoss, Neighbourhoods
 from kcdo.fitting.metric import Metric, MetricSearch
@@ -127,7 +127,7 @@ class _StreamedSearch(MetricSearch):
     Half of the judged rows learn, the other half judge.
     """
 
-    lists: NDArray[np.integer]
+    lists: Integers
     level: int
 
     @classmethod

@@ -12,7 +12,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components import (
     Chain,
     ChainModel,
@@ -303,7 +303,7 @@ def _grid_wins(spec: ModelSpec, rows: Rows, chain: Array) -> bool:
 
 def _held_out_folds(
     spec: ModelSpec, rows: Rows, at_once: int | None = None
-) -> Iterator[tuple[NDArray[np.integer], Array]]:
+) -> Iterator[tuple[Integers, Array]]:
     """Yield rows of each fold, at most so many at once, and their log p(y | x) by a default fit.
 
     Parameters are chosen without the first fold, and kept for the others.

@@ -5,10 +5,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.fitting.filters import OutputFamily, node_shares
 from kcdo.fitting.left_out import fixed_smoother
 from kcdo.fitting.losses import Loss, Scoring
@@ -46,7 +45,7 @@ class FilterSearch:
     """
 
     rows: Rows
-    held_out: NDArray[np.integer]
+    held_out: Integers
     outputs: OutputFamily
     loss: Loss
     fixed: Fixed = OPEN

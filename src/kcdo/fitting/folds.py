@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components import (
     Component,
     ComponentParameters,
@@ -80,7 +79,7 @@ class FoldJudge:
         return cls(problem, rows, rows.folds(problem.effort.kin_folds, problem.spec.seed + 2))
 
     @property
-    def judged(self) -> NDArray[np.integer]:
+    def judged(self) -> Integers:
         """Places of the rows that judge, fold after fold."""
         return np.concatenate([test for _, test in self.folds])
 

@@ -2,10 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components import (
     KeptNearest,
     LocationScaleParameters,
@@ -153,7 +150,7 @@ class Learnt:
         inner = metric_coordinates(without_warps(kernel), after_warps(kernel, X[:1]))
         return KeptRows(folder, self.pilot.n_rows, X.shape[1], Y.shape[1], inner.shape[1])
 
-    def nearest(self, judged: NDArray[np.integer], beside: Array) -> ChosenComponent | None:
+    def nearest(self, judged: Integers, beside: Array) -> ChosenComponent | None:
         """Choose the density of near rows by judged rows, beside other components."""
         problem, plain = self.choice.problem, self.choice.plain
         assert problem is not None

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kcdo.arrays import Integers
 from kcdo.components import LinearParameters, LinearSystem
 from kcdo.fitting.problem import ChosenComponent, Problem, SoFar
 from kcdo.kernels import weighted_mean_sd
@@ -20,7 +20,7 @@ def linear_regression(problem: Problem, so_far: SoFar) -> list[ChosenComponent]:
     return [choose_linear(problem.rows, problem.line)]
 
 
-def choose_linear(rows: Rows, columns: NDArray[np.integer]) -> ChosenComponent:
+def choose_linear(rows: Rows, columns: Integers) -> ChosenComponent:
     """Choose the ridge by the mean log density of rows that are left out, in closed form."""
     seen = rows.X[:, columns]
     mean, sd = weighted_mean_sd(seen, rows.weights)

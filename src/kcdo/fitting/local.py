@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.kernels import FreeScales, Radial
 from kcdo.parallel import ordered_map
 from kcdo.systems import Finder
@@ -31,12 +30,12 @@ LOG_NOISE_RANGE = (-16.0, 3.0)
 class Neighbourhoods:
     """Judged rows, each with its near rows, which stay the same while scales move."""
 
-    rows: NDArray[np.integer]  # (J,)
-    places: NDArray[np.integer]  # (J, k): their near rows
+    rows: Integers  # (J,)
+    places: Integers  # (J, k): their near rows
 
     @classmethod
     def of(
-        cls, coordinates: Array, rows: NDArray[np.integer], k: int, n_jobs: int | None = None
+        cls, coordinates: Array, rows: Integers, k: int, n_jobs: int | None = None
     ) -> "Neighbourhoods":
         """Find the rows nearest to some of them, in coordinates scaled by a kernel."""
         return cls(rows, Finder(coordinates).nearest_distinct(rows, k, n_jobs))
@@ -113,7 +112,7 @@ class _Block:
 
     gram: Callable[[Array], tuple[Array, Callable[[Array], Array]]]  # log scales -> k, pullback
     targets: Array  # (J, k + 1, T), the judged row first
-    pairs: tuple[NDArray[np.integer], NDArray[np.integer]]
+    pairs: tuple[Integers, Integers]
 
     @classmethod
     def of(cls, scales: FreeScales, X: Array, targets: Array, hoods: Neighbourhoods) -> "_Block":
@@ -149,7 +148,7 @@ class _Solved:
     w: Array  # (J, k) weights of the near rows
     a: Array  # (J, k, T): (K + λ)⁻¹ targets
     ridge: float
-    pairs: tuple[NDArray[np.integer], NDArray[np.integer]]
+    pairs: tuple[Integers, Integers]
     gram_pullback: Callable[[Array], Array]
 
     def pullback(self, r_slope: Array, v_slope: Array) -> Array:

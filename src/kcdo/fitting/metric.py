@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components import LocationParameters, Settings
 from kcdo.fitting.local import LOG_NOISE_RANGE, LocalLoss, Neighbourhoods
 from kcdo.fitting.objectives import RegressionLoss
@@ -52,7 +51,7 @@ class Metric:
     loss: float  # in nats per row, with the price of the columns that count
     inflation: float = 1.0
     shared: bool = False  # whether all columns have one scale
-    columns: NDArray[np.integer] | None = None  # the features it sees; None: all
+    columns: Integers | None = None  # the features it sees; None: all
     raw: bool = False  # whether it sees inputs as they are, in units of their own
     average: Average | None = None  # what regresses better than the kernel alone
 
@@ -87,7 +86,7 @@ class Metric:
         log_scales = FreeScales(self.template, columns).log_scales_of(self.kernel)
         return np.append(log_scales, np.log(self.noise))
 
-    def on(self, kept: NDArray[np.integer], n_features: int) -> "Metric":
+    def on(self, kept: Integers, n_features: int) -> "Metric":
         """Return the metric of rows that keep some of the features, all those it sees among them.
 
         A metric that sees all features stays as it is.
@@ -107,7 +106,7 @@ def by_distance(template: Kernel) -> bool:
     )
 
 
-def _on(kernel: Kernel, template: Kernel, kept: NDArray[np.integer], n_features: int) -> Kernel:
+def _on(kernel: Kernel, template: Kernel, kept: Integers, n_features: int) -> Kernel:
     """Return a kernel of all features as one of those that are kept."""
     log_scales = FreeScales(template, n_features).log_scales_of(kernel).reshape(-1, n_features)
     return FreeScales(template, len(kept)).kernel(log_scales[:, kept].ravel())
@@ -137,7 +136,7 @@ class MetricSearch:
     targets: Array
     weights: Array
     template: Kernel
-    columns: NDArray[np.integer]
+    columns: Integers
     settings: Settings
     log_units: Array | None
 
@@ -179,7 +178,7 @@ class MetricSearch:
         most = max(effort.crossed_rows, effort.crossed_per_column * len(self.columns))
         return self.exact and len(self.X) <= most
 
-    def take(self, rows: NDArray[np.integer]) -> "MetricSearch":
+    def take(self, rows: Integers) -> "MetricSearch":
         """Return the search on some rows."""
         return replace(self, X=self.X[rows], targets=self.targets[rows], weights=self.weights[rows])
 

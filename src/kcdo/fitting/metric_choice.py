@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components import LARGEST_SQUARE, Effort, Settings
 from kcdo.fitting.families import families
 from kcdo.fitting.metric import Metric, MetricSearch, by_distance
@@ -96,7 +96,7 @@ def _settled_each(chosen: list[tuple[Array, MetricSearch]], settings: Settings) 
 def _rough_searches(
     rows: Rows,
     settings: Settings,
-    pairs: Sequence[tuple[NDArray[np.integer], Kernel]],
+    pairs: Sequence[tuple[Integers, Kernel]],
     raw: bool,
     progress: Progress = SILENT,
 ) -> list[tuple[float, Array, MetricSearch]]:
@@ -109,7 +109,7 @@ def _rough_searches(
     return sorted(found, key=lambda each: each[0])
 
 
-def used_features(metrics: list[Metric], n_features: int) -> NDArray[np.integer]:
+def used_features(metrics: list[Metric], n_features: int) -> Integers:
     """Return places of the features that any of the metrics sees."""
     if any(metric.columns is None for metric in metrics):
         return np.arange(n_features)
@@ -132,7 +132,7 @@ def same_metric(metric: Metric, rows: Rows, settings: Settings) -> Metric:
 def search_from(metric: Metric, rows: Rows, settings: Settings) -> tuple[MetricSearch, Array]:
     """Return the search of a metric's family on its features, and its scales and noise there."""
     n_features = rows.X.shape[1]
-    columns: NDArray[np.integer] = np.arange(n_features)
+    columns: Integers = np.arange(n_features)
     start = metric.theta(n_features)
     if metric.columns is not None:
         columns, start = metric.columns, start[np.append(metric.columns, n_features)]
@@ -140,7 +140,7 @@ def search_from(metric: Metric, rows: Rows, settings: Settings) -> tuple[MetricS
 
 
 def _search(
-    rows: Rows, settings: Settings, template: Kernel, columns: NDArray[np.integer], raw: bool
+    rows: Rows, settings: Settings, template: Kernel, columns: Integers, raw: bool
 ) -> MetricSearch:
     log_units = None
     if raw and by_distance(template):
@@ -210,7 +210,7 @@ def _folded_score(squares: Array, logs: Array) -> tuple[float, float]:
 
 
 def _standard_errors(
-    some: MetricSearch, theta: Array, search: MetricSearch, test: NDArray[np.integer]
+    some: MetricSearch, theta: Array, search: MetricSearch, test: Integers
 ) -> tuple[Array, Array]:
     """Return squared errors of other rows over their predictive variance, and log variances."""
     kernel, noise = some.scales.kernel(theta[:-1]), float(np.exp(theta[-1]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.fitting.pilot import Chunk, Pilot
 from kcdo.kernels import Kernel, after_warps, metric_coordinates, without_warps
 from kcdo.rows import Rows
@@ -77,7 +77,7 @@ class NearRowJudges:
 class NearRows:
     """Near rows of judged rows: for each its group (metric and judge), squared distance, values."""
 
-    group: NDArray[np.integer]
+    group: Integers
     squared: Array
     X: NDArray
     Y: Array
@@ -106,7 +106,7 @@ class Neighbourhood:
     """
 
     rows: Rows
-    lists: NDArray[np.integer]
+    lists: Integers
 
     @classmethod
     def of(cls, judges: NearRowJudges, near: NearRows, pilot: Pilot) -> "Neighbourhood":
@@ -131,7 +131,7 @@ class Neighbourhood:
         return len(self.lists)
 
 
-def _reach(kernel: Kernel, X: NDArray, rows: NDArray[np.integer], place: int) -> Array:
+def _reach(kernel: Kernel, X: NDArray, rows: Integers, place: int) -> Array:
     """Return the squared distance of rows to their so-manieth neighbour among all."""
     coordinates = _coordinates(kernel, X)
     near = Finder(coordinates).nearest_distinct(rows, min(place, len(X) - 1))
@@ -140,7 +140,7 @@ def _reach(kernel: Kernel, X: NDArray, rows: NDArray[np.integer], place: int) ->
 
 def _within(
     kernel: Kernel, judges: NDArray, X: NDArray, reach: Array
-) -> tuple[NDArray[np.integer], NDArray[np.integer], Array]:
+) -> tuple[Integers, Integers, Array]:
     """Return pairs of judges and rows with other inputs within reach, and squared distances."""
     ours, theirs = _coordinates(kernel, judges), _coordinates(kernel, X)
     middle = np.median(ours, axis=0)
@@ -176,7 +176,7 @@ def _squared(first: Array, second: Array) -> Array:
     return total
 
 
-def _lists(judge: NDArray[np.integer], place: NDArray[np.integer], n: int) -> NDArray[np.integer]:
+def _lists(judge: Integers, place: Integers, n: int) -> Integers:
     """Return the different places of each judge, (n, C), filled up with -1."""
     pairs = np.unique(np.stack([judge, place], axis=1), axis=0)
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.distributions import positive_density
 from kcdo.fitting.filters import OutputFamily
 from kcdo.fitting.left_out import Smoother
@@ -284,7 +283,7 @@ class RegressionLoss(MarginalLikelihood):
         return float(value), e_slope, v_slope
 
 
-def normal_loss(system: System, targets: Array, rows: NDArray[np.integer]) -> float:
+def normal_loss(system: System, targets: Array, rows: Integers) -> float:
     """Return the held-out normal log score of some rows, in nats per row and output.
 
     Up to a constant, with the variance of each column of the centred targets (N, d) at its best:

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components import Atoms, Combination, Component, ComponentParameters, Effort
 from kcdo.distributions import Batch
 from kcdo.fitting.families import families
@@ -70,7 +69,7 @@ class SoFar:
 
     means: tuple[Metric, ...] = ()
     chosen: tuple[ChosenComponent, ...] = ()
-    judged: NDArray[np.integer] | None = None
+    judged: Integers | None = None
     held_out: Batches = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
 
@@ -113,7 +112,7 @@ class Problem:
     warped_kernel: Kernel
     allows_nugget: bool = True
     metrics: tuple[Metric, ...] = ()
-    line: NDArray[np.integer] | None = None
+    line: Integers | None = None
 
     @classmethod
     def of(cls, spec: ModelSpec, rows: Rows, *, allows_nugget: bool = True) -> "Problem":
@@ -232,7 +231,7 @@ class Problem:
         """Return the rows on which scales are learnt."""
         return self.rows.sample(self.effort.rows, self.spec.seed)
 
-    def judged_rows(self, most: int) -> NDArray[np.integer]:
+    def judged_rows(self, most: int) -> Integers:
         """Return the rows whose held-out loss judges the fit to all rows: all up to ``most``.
 
         Of more rows as many as cost little: the loss of few of them is noisy.
@@ -253,7 +252,7 @@ class ValidationRows:
     where a component is judged in a mixture with them.
     """
 
-    rows: NDArray[np.integer]
+    rows: Integers
     beside: Array | None = None
 
 

@@ -3,9 +3,8 @@
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components import (
     EVERY,
     Bandwidths,
@@ -71,7 +70,7 @@ def choose_smoothers(component: SmoothedRows, settings: Settings) -> SmoothedRow
     return component.with_smoothers([smoothers[i] for i in kept], shares)
 
 
-def _choose_spread(component: SmoothedRows, judged: NDArray[np.integer]) -> Bandwidths | None:
+def _choose_spread(component: SmoothedRows, judged: Integers) -> Bandwidths | None:
     squares = component.squares[judged]
     even = 0.5 * float(np.average(squares, weights=component.table.weights[judged]))
     losses = component.spread_losses(_SPREADS, judged)

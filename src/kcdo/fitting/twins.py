@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import norm
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.components import Settings, Twins, Univariate, drawn_to, summed
 from kcdo.fitting.problem import Problem
 from kcdo.fitting.search import BestSoFar
@@ -21,7 +20,7 @@ _TWIN_CERTAINTY = 2.0  # standard errors
 _NARROWEST_TWIN = 1.0 / 2000.0  # of the range
 
 
-def without_copies(problem: Problem) -> tuple[Problem, NDArray[np.integer] | None]:
+def without_copies(problem: Problem) -> tuple[Problem, Integers | None]:
     """Return a problem with one row of each copies, and the place of every row among these.
 
     None where there are few, inputs are no numbers, or rows of the same inputs have the same
@@ -38,14 +37,14 @@ def without_copies(problem: Problem) -> tuple[Problem, NDArray[np.integer] | Non
     return replace(problem, rows=fewer), place
 
 
-def _pairs_of(labels: NDArray[np.integer]) -> int:
+def _pairs_of(labels: Integers) -> int:
     """Return how many pairs have the same label."""
     counts = np.unique(labels, return_counts=True)[1]
     return int(np.sum(counts * (counts - 1)) // 2)
 
 
 def choose_twins(
-    model: Univariate, rows: Rows, copy_of: NDArray[np.integer] | None, settings: Settings
+    model: Univariate, rows: Rows, copy_of: Integers | None, settings: Settings
 ) -> Twins | None:
     """Choose how much rows of the same inputs say of one another; None if others say it as well.
 
@@ -84,7 +83,7 @@ def choose_twins(
     return replace(every, prior=prior, width=width) if sure else None
 
 
-def held_out_likelihoods(model: Univariate, rows: NDArray[np.integer], y: Array) -> Array:
+def held_out_likelihoods(model: Univariate, rows: Integers, y: Array) -> Array:
     """Return the density, or the probability of the atom, of outputs of rows, each left out."""
     mixed = model.mixture.held_out(rows)
     if model.atoms is None:

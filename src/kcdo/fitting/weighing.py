@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kcdo.arrays import Integers
 from kcdo.components import Gate, Mixture, ModelParameters
 from kcdo.distributions import MixtureBatch, join
 from kcdo.fitting.problem import Batches, ChosenComponent, Problem, SoFar, ValidationRows
@@ -31,9 +31,7 @@ def weighed(problem: Problem, so_far: SoFar) -> SoFar:
     return replace(so_far, judged=judged, held_out=held_out, weights=weights)
 
 
-def held_out_of(
-    problem: Problem, chosen: Sequence[ChosenComponent], judged: NDArray[np.integer]
-) -> Batches:
+def held_out_of(problem: Problem, chosen: Sequence[ChosenComponent], judged: Integers) -> Batches:
     """Return held-out distributions of some rows: closed form for many rows, K-fold for few.
 
     The leave-one-out of location and scale is not exact, as the residuals of the other rows have
@@ -63,7 +61,7 @@ def _cross_validated(problem: Problem, chosen: Sequence[ChosenComponent]) -> Bat
         effort.many_folds if len(rows) <= effort.few_rows else effort.folds, problem.spec.seed + 2
     )
 
-    def held_out(fold: tuple[NDArray[np.integer], NDArray[np.integer]]) -> Batches:
+    def held_out(fold: tuple[Integers, Integers]) -> Batches:
         train = rows.take(fold[0])
         found: Batches = {}
         for each in chosen:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.consistency import need, shape
 
 _HEAVY = 6.0  # kurtosis beyond which a column is drawn in
@@ -68,7 +68,7 @@ class FeatureMap:
         found += [replace(_straight(j, X[:, j]), kind="raw") for j in long]
         return cls(tuple(found), X.shape[1])
 
-    def views(self) -> list[NDArray[np.integer]]:
+    def views(self) -> list[Integers]:
         """Return places of features that are seen together: each column once, with ranks or not.
 
         Where columns have long tails, the second half of the views has them as they are.
@@ -85,11 +85,11 @@ class FeatureMap:
         return [np.array([*base.values(), *more]) for base in bases for more in ranks]
 
     @property
-    def without_ranks(self) -> NDArray[np.integer]:
+    def without_ranks(self) -> Integers:
         """Places of the features that are no ranks: each column at least once."""
         return np.array([k for k, feature in enumerate(self.features) if feature.kind != "rank"])
 
-    def take(self, places: NDArray[np.integer]) -> "FeatureMap":
+    def take(self, places: Integers) -> "FeatureMap":
         """Return the map to some of the features."""
         return FeatureMap(tuple(self.features[k] for k in places), self.n_inputs)
 
@@ -106,7 +106,7 @@ class FeatureMap:
         return found
 
     @cached_property
-    def _lines(self) -> tuple[NDArray[np.integer], NDArray[np.integer], Array, Array, Array]:
+    def _lines(self) -> tuple[Integers, Integers, Array, Array, Array]:
         """Places, columns, slopes, first knots and values there of features that are straight."""
         straight = [(k, f) for k, f in enumerate(self.features) if len(f.places) == 2]
         places = np.array([k for k, _ in straight], dtype=np.intp)

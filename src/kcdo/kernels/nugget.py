@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import Expectation, GaussianInput
 from kcdo.kernels.base import Differentiable, PartExpectation, Parts, Wrapper, checked_part
@@ -76,13 +76,13 @@ class Nugget(Wrapper):
         return part(self.kernel).scaled(1.0 - self.share)
 
 
-def _finder(B: Array) -> Callable[[Array], tuple[NDArray[np.integer], NDArray[np.integer]]]:
+def _finder(B: Array) -> Callable[[Array], tuple[Integers, Integers]]:
     """Return a function of A that finds all pairs (i, j) of equal rows a_i = b_j, by hashes."""
     hashes = _hashes(B)
     order = np.argsort(hashes, kind="stable")
     sorted_hashes = hashes[order]
 
-    def pairs(A: Array) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    def pairs(A: Array) -> tuple[Integers, Integers]:
         own = _hashes(A)
         first = np.searchsorted(sorted_hashes, own, side="left")
         counts = np.searchsorted(sorted_hashes, own, side="right") - first

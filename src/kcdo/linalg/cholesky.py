@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from scipy.linalg import get_blas_funcs
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.errors import KcdoError
 from kcdo.linalg.routines import potrf, potrs, trsm_right, trtri
 
@@ -79,7 +79,7 @@ class CholeskyFactor:
         trtri(inverse)
         return inverse
 
-    def inverse_diagonal(self, rows: NDArray[np.integer] | None = None) -> Array:
+    def inverse_diagonal(self, rows: Integers | None = None) -> Array:
         """Return the diagonal of A⁻¹, or some of its entries.
 
         All of it takes one triangular inverse (n³/3 and a second matrix), once; k entries take k
@@ -121,7 +121,7 @@ def upper_factor(matrix: Array) -> Array:
 
 
 def inverse_entries(
-    solve: Callable[[Array], Array], n: int, rows: NDArray[np.integer], columns: int = _COLUMNS
+    solve: Callable[[Array], Array], n: int, rows: Integers, columns: int = _COLUMNS
 ) -> Array:
     """Return entries of the diagonal of an (n, n) inverse: one solve each, a few at a time."""
     out = np.empty(len(rows))
@@ -131,7 +131,7 @@ def inverse_entries(
 
 
 def _unit_vectors(
-    n: int, rows: NDArray[np.integer], columns: int, dtype: DTypeLike
+    n: int, rows: Integers, columns: int, dtype: DTypeLike
 ) -> Iterator[tuple[slice, Array]]:
     """Yield columns of the (n, n) identity, a few at a time, with their places in ``rows``."""
     for start in range(0, len(rows), columns):

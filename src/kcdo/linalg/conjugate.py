@@ -4,10 +4,9 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.errors import AccuracyWarning
 from kcdo.linalg.cholesky import inverse_entries
 
@@ -87,7 +86,7 @@ class ConjugateGradients:
         self._report(residual, sizes, iterations)
         return np.ldexp(solution, exponents).reshape(B.shape)
 
-    def inverse_diagonal(self, rows: NDArray[np.integer] | None = None) -> Array:
+    def inverse_diagonal(self, rows: Integers | None = None) -> Array:
         """Return entries of the diagonal of the inverse: one solve each."""
         rows = np.arange(len(self)) if rows is None else rows
         return inverse_entries(self.solve, len(self), rows, _UNIT_COLUMNS)

@@ -4,12 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 
-Columns = Callable[[NDArray[np.integer]], Array]
+Columns = Callable[[Integers], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +16,7 @@ class PivotedCholesky:
     """K ≈ F Fᵀ from the columns of K at the pivots."""
 
     factor: Array  # (n, r)
-    pivots: NDArray[np.integer]  # (r,)
+    pivots: Integers  # (r,)
 
 
 def randomly_pivoted_cholesky(
@@ -78,9 +77,7 @@ def randomly_pivoted_cholesky(
     return PivotedCholesky(factor[:, :count], pivots[:count])
 
 
-def _thin(
-    H: Array, proposed: Array, rng: np.random.Generator, most: int
-) -> tuple[NDArray[np.integer], Array]:
+def _thin(H: Array, proposed: Array, rng: np.random.Generator, most: int) -> tuple[Integers, Array]:
     """Keep candidate i with probability (what is left of H_ii) / (its value when proposed).
 
     Returns the kept candidates and the Cholesky factor of their block.

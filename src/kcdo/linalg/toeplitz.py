@@ -3,10 +3,9 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 
 _BLOCK_ELEMENTS = 1 << 23
 _LEAST_FILLED = 0.25  # of the sites of a grid, so that the FFT wins
@@ -31,7 +30,7 @@ class GridToeplitz:
         self,
         values: Callable[[Array], Array],
         spacing: Array,
-        places: NDArray[np.integer],
+        places: Integers,
         workers: int = 1,
     ) -> None:
         self._workers = workers
@@ -66,7 +65,7 @@ class GridToeplitz:
         return out.reshape(k, -1)[:, self._index].T
 
 
-def grid_places(X: Array) -> tuple[Array, NDArray[np.integer]] | None:
+def grid_places(X: Array) -> tuple[Array, Integers] | None:
     """Return spacing and grid positions of points on a regular grid, or None if they are not.
 
     A grid counts when at least a quarter of its sites are taken.

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 from scipy.stats import binom
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.errors import InvalidInputError
 from kcdo.validation import check_weights
 
@@ -79,7 +79,7 @@ class HistogramTest:
     high: float
 
     @property
-    def outside(self) -> NDArray[np.integer]:
+    def outside(self) -> Integers:
         """The bins whose share chance does not explain."""
         return np.flatnonzero((self.shares > self.high + 1e-12) | (self.shares < self.low - 1e-12))
 

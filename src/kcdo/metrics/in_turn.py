@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kcdo.arrays import Places
+from kcdo.arrays import Integers
 from kcdo.frames import take_rows
 from kcdo.rows import Kin, in_folds, sampled
 
@@ -25,7 +25,7 @@ def held_out_in_turn(
     sample_weight: ArrayLike | None = None,
     most_fitted: int = MOST_FITTED,
     kin: Kin | None = None,
-) -> Iterator[tuple[Places, Any]]:
+) -> Iterator[tuple[Integers, Any]]:
     """Yield some rows and their distributions by a fit of the same parameters to others.
 
     Of few rows all, in five parts; of many one part, by a fit to ``most_fitted`` of the others. At
@@ -61,7 +61,7 @@ def n_others(n: int, most: int, kin: Kin | None = None) -> int | None:
     return len(_parts(n, most, MOST_FITTED, kin)[0][0]) if n_fits(n, kin) == 1 else None
 
 
-def _parts(n: int, most: int, most_fitted: int, kin: Kin | None) -> list[tuple[Places, Places]]:
+def _parts(n: int, most: int, most_fitted: int, kin: Kin | None) -> list[tuple[Integers, Integers]]:
     """Return the rows that are fitted, and those that are then asked about, of each fit."""
     found = in_folds(n, _FOLDS, _SEED, kin)
     if n_fits(n, kin) == 1:
@@ -70,5 +70,5 @@ def _parts(n: int, most: int, most_fitted: int, kin: Kin | None) -> list[tuple[P
     return [(_some(fitted, most_fitted), _some(asked, share)) for fitted, asked in found]
 
 
-def _some(rows: Places, most: int) -> Places:
+def _some(rows: Integers, most: int) -> Integers:
     return rows[sampled(len(rows), most, seed=0)]

@@ -3,9 +3,6 @@
 from inspect import signature
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from kcdo import (
     components,
     distributions,
@@ -20,7 +17,7 @@ from kcdo import (
     transforms,
     validation,
 )
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.frames import Labels
 from kcdo.persistence.forms import register, register_later
 from kcdo.progress import Progress
@@ -84,7 +81,7 @@ register(
 register(
     "NystromSums",
     systems.NystromSums,
-    more={"rows": NDArray[np.integer], "n_targets": int},
+    more={"rows": Integers, "n_targets": int},
     cost=1000,  # targets that are 0 are not in the file: a small one may hold large sums
 )
 register("Reconstruction", reconstruction.Reconstruction)

@@ -16,7 +16,7 @@ from kcdo import (
     regularisation,
     systems,
 )
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.consistency import need, shape
 from kcdo.persistence.forms import register_former
 from kcdo.progress import Progress
@@ -62,7 +62,7 @@ register_former(
 )
 register_former(
     "GridToeplitz",
-    {"_shape": tuple[int, ...], "_index": NDArray[np.integer], "_spectrum": NDArray},
+    {"_shape": tuple[int, ...], "_index": Integers, "_spectrum": NDArray},
     _product,
 )
 

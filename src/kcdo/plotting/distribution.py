@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Integers
 from kcdo.errors import InvalidInputError
 from kcdo.metrics.predictive import Predictive
 from kcdo.plotting.canvas import BLUE, INK, LINE_STYLES, PALETTE, axes_or_new, percent, pyplot, tidy
@@ -89,7 +90,7 @@ def _draw_panels(dist: Predictive, ax: Any) -> NDArray[Any]:
     return panels
 
 
-def _some_queries(n: int) -> NDArray[np.integer]:
+def _some_queries(n: int) -> Integers:
     return np.unique(np.linspace(0, n - 1, min(n, _MOST_CURVES)).round().astype(int))
 
 

@@ -55,7 +55,7 @@ class DensityHeatmapDisplay:
     intervals : mapping of float to array of shape (n, 2)
         Equal-tailed intervals by level.
     modes : array of shape (k, 2)
-        Places (x, y) of local maxima of the density in y: the middles of the top tenths of peaks.
+        Integers (x, y) of local maxima of the density in y: the middles of the top tenths of peaks.
     data : array of shape (N, 2), optional
         Observed (x, y).
     weights : array of shape (N,), optional

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Integers
 from kcdo.distributions import ConditionalDistribution
 from kcdo.errors import InvalidInputError
 from kcdo.kernels import leaves
@@ -78,7 +79,7 @@ class Column:
         there = ~self.missing if self.kind == "category" else np.isfinite(self.values)
         return self.values[there]
 
-    def take(self, rows: NDArray[np.integer]) -> "Column":
+    def take(self, rows: Integers) -> "Column":
         """Return the column of some rows."""
         return replace(self, values=self.values[rows])
 
@@ -128,7 +129,7 @@ def output_columns(Y: Any, output_names: Sequence[str] | None, d: int) -> list[C
     return [_numbers(name, values, None) for name, values in zip(names, raw, strict=True)]
 
 
-def complete_rows(columns: Sequence[Column]) -> NDArray[np.integer]:
+def complete_rows(columns: Sequence[Column]) -> Integers:
     """Return the rows in which no column has a missing or infinite value."""
     bad = np.zeros(len(columns[0].values), dtype=bool)
     for column in columns:

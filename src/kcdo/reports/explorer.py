@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Integers
 from kcdo.errors import InvalidInputError
 from kcdo.metrics.nearness import InputScale
 from kcdo.progress import Progress
@@ -55,7 +56,7 @@ class Explorer:
             "rows": points,
         }
 
-    def _room(self, points: Any, anchors: NDArray[np.integer], most_bytes: int) -> int:
+    def _room(self, points: Any, anchors: Integers, most_bytes: int) -> int:
         """Return how many curves the file has room for."""
         finest = plan_grids(self.shown.inputs, self.order, len(anchors), MOST_CURVES)
         words = len(script_json([points, self._words(finest, anchors)]))
@@ -67,7 +68,7 @@ class Explorer:
             )
         return min(room, MOST_CURVES)
 
-    def _words(self, plan: Plan, anchors: NDArray[np.integer]) -> dict[str, Any]:
+    def _words(self, plan: Plan, anchors: Integers) -> dict[str, Any]:
         """Return what is said of inputs, anchors and grids."""
         columns = self.shown.inputs
         return {
@@ -80,7 +81,7 @@ class Explorer:
         }
 
 
-def _queries(shown: Shown, plan: Plan, anchors: NDArray[np.integer]) -> list[NDArray]:
+def _queries(shown: Shown, plan: Plan, anchors: Integers) -> list[NDArray]:
     """Return the inputs of all curves, (K,) for each column of the data.
 
     Combinations of a grid run as the digits of a number do: the last input fastest.
@@ -98,7 +99,7 @@ def _queries(shown: Shown, plan: Plan, anchors: NDArray[np.integer]) -> list[NDA
 
 
 def _anchor_values(
-    shown: Shown, controls: Sequence[Control], anchors: NDArray[np.integer], anchor: int
+    shown: Shown, controls: Sequence[Control], anchors: Integers, anchor: int
 ) -> list[NDArray]:
     """Return the values of one anchor, (1,) for each column of the data."""
     if anchor:
@@ -110,9 +111,7 @@ def _anchor_values(
     return usual
 
 
-def _anchors(
-    shown: Shown, controls: Sequence[Control], anchors: NDArray[np.integer]
-) -> list[dict[str, Any]]:
+def _anchors(shown: Shown, controls: Sequence[Control], anchors: Integers) -> list[dict[str, Any]]:
     found = []
     for anchor in range(len(anchors) + 1):
         values = _anchor_values(shown, controls, anchors, anchor)

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.consistency import need, shape
 from kcdo.reports.accuracy import Accuracy, measure_in_parts
 
@@ -29,7 +28,7 @@ class Foretold:
         else they were kept back from the fit.
     """
 
-    rows: NDArray[np.integer]
+    rows: Integers
     outputs: Array
     accuracy: Accuracy
     in_turn: bool
@@ -42,9 +41,7 @@ class Foretold:
         need(len(self.accuracy.log_densities) == n, "the number of predictions")
 
     @classmethod
-    def of(
-        cls, model: Any, parts: Iterable[tuple[NDArray[np.integer], Any]], Y: Array, in_turn: bool
-    ) -> Self:
+    def of(cls, model: Any, parts: Iterable[tuple[Integers, Any]], Y: Array, in_turn: bool) -> Self:
         """Measure distributions of some rows of outputs Y (N, d), in parts: rows with theirs."""
         marginal, found = model.marginal(), []
         for rows, dist in parts:
@@ -52,7 +49,7 @@ class Foretold:
         rows = np.concatenate([rows for rows, _ in found])
         return cls(rows, Y[rows], Accuracy.joined([part for _, part in found]), in_turn)
 
-    def at(self, rows: NDArray[np.integer]) -> "Foretold":
+    def at(self, rows: Integers) -> "Foretold":
         """Return the same of a larger table, whose rows at these places were the table so far."""
         return Foretold(rows[self.rows], self.outputs, self.accuracy, self.in_turn)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from kcdo._version import __version__
+from kcdo.arrays import Integers
 from kcdo.atomic import atomic_file
 from kcdo.errors import InvalidInputError
 from kcdo.metrics.in_turn import held_out_in_turn
@@ -171,8 +171,8 @@ class _Writer:
         return queries if self._shown.flat else max(8, queries // 16)
 
     def _measured(
-        self, parts: Iterable[tuple[NDArray[np.integer], Any]], total: int
-    ) -> list[tuple[NDArray[np.integer], Accuracy]]:
+        self, parts: Iterable[tuple[Integers, Any]], total: int
+    ) -> list[tuple[Integers, Accuracy]]:
         """Return rows and how well they are foretold; there are at most ``total`` rows."""
         shown, marginal = self._shown, self._shown.model.marginal()
         found, done = [], 0

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Integers
 from kcdo.reports.accuracy import Accuracy
 from kcdo.reports.columns import Column
 from kcdo.reports.packing import packed_floats
@@ -28,7 +29,7 @@ class MeasuredData:
     """
 
     shown: Shown
-    rows: NDArray[np.integer]
+    rows: Integers
     accuracy: Accuracy
 
     @property
@@ -37,11 +38,11 @@ class MeasuredData:
         return len(self.rows)
 
     @property
-    def numbers(self) -> NDArray[np.integer]:
+    def numbers(self) -> Integers:
         """Which rows of the data as given they are, counted from 1."""
         return self.shown.numbers[self.rows]
 
-    def worst(self) -> NDArray[np.integer]:
+    def worst(self) -> Integers:
         """Return the places, among these rows, of those whose outputs were least expected."""
         order = np.argsort(self.accuracy.log_densities, kind="stable")
         return order[: min(_WORST, self.n)]
@@ -106,7 +107,7 @@ def codes(column: Column, values: NDArray) -> NDArray:
     return np.array([places.get(str(value), -1) for value in values], dtype=float)
 
 
-def _spread(n: int, most: int) -> NDArray[np.integer]:
+def _spread(n: int, most: int) -> Integers:
     return np.linspace(0, n - 1, max(1, min(n, most))).astype(int)
 
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.errors import InvalidInputError
 from kcdo.frames import target_names
 from kcdo.metrics.importance import shuffled_importances
@@ -54,7 +53,7 @@ class Shown:
     flat: bool  # outputs are a vector
     given_inputs: list[Column]
     given_outputs: list[Column]
-    kept: NDArray[np.integer]  # the rows without missing values
+    kept: Integers  # the rows without missing values
     inputs: list[Column]
     outputs: list[Column]
 
@@ -125,11 +124,11 @@ class Shown:
         Y = np.column_stack([column.values for column in self.outputs])
         return Y[:, 0] if self.flat else Y
 
-    def some_rows(self, most: int) -> NDArray[np.integer]:
+    def some_rows(self, most: int) -> Integers:
         """Return all rows that can be used, or that many drawn at random, in their order."""
         return np.sort(np.random.default_rng(0).permutation(self.n_used)[:most])
 
-    def table(self, rows: NDArray[np.integer] | slice = slice(None)) -> Any:
+    def table(self, rows: Integers | slice = slice(None)) -> Any:
         """Return inputs as the model takes them."""
         return table_like(self.X, [column.values[rows] for column in self.inputs])
 
@@ -175,7 +174,7 @@ class Shown:
         )
 
     @property
-    def numbers(self) -> NDArray[np.integer]:
+    def numbers(self) -> Integers:
         """Which rows of the data as given are used, counted from 1."""
         return self.kept + 1
 

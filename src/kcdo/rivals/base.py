@@ -3,9 +3,9 @@
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 
 _LEAST = 1e-10  # of the probability of an interval, so that no single row decides a mean
 
@@ -48,7 +48,7 @@ class Method(Protocol):
         """Distributions of the outputs given each row."""
 
 
-def held_out_split(n: int, seed: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+def held_out_split(n: int, seed: int) -> tuple[Integers, Integers]:
     """Return the rows that judge a choice, a fifth, and those that learn."""
     rows = np.random.default_rng(seed).permutation(n)
     return rows[: n // 5], rows[n // 5 :]

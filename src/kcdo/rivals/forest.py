@@ -7,9 +7,8 @@ choose how they become a density: see :mod:`kcdo.rivals.quantiles`.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.rivals.base import NotApplicable
 from kcdo.rivals.quantiles import LEVELS, Quantiles, Smoothed, crps_of_values
 
@@ -49,6 +48,6 @@ class QuantileForest(Smoothed):
         return Quantiles(quantiles, *self.smoothing)
 
 
-def _out_of_bag(forest: Any, X: Array, scored: NDArray[np.integer]) -> Array:
+def _out_of_bag(forest: Any, X: Array, scored: Integers) -> Array:
     predicted = forest.predict(X[scored], quantiles=list(LEVELS), oob_score=True, indices=scored)
     return np.where(np.isnan(predicted), np.nanmedian(predicted, axis=0), predicted)

@@ -8,12 +8,11 @@ Rows with the same inputs enter by their mean and the spread around it, which is
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.rivals.base import Rival
 from kcdo.rivals.mixtures import Mixture
 
@@ -72,7 +71,7 @@ class Rows:
         squares = np.asarray(np.bincount(member, (y - mean[member]) ** 2), dtype=float)
         return cls(inputs, mean, counts.astype(float), squares)
 
-    def part(self, chosen: NDArray[np.integer]) -> "Rows":
+    def part(self, chosen: Integers) -> "Rows":
         """The rows of some inputs."""
         return Rows(self.X[chosen], self.y[chosen], self.counts[chosen], self.squares[chosen])
 

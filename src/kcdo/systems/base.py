@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array, Places
+from kcdo.arrays import Array, Integers
 from kcdo.consistency import kernel_fits, need
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import Expectation, GaussianInput, SampleInput
@@ -131,19 +131,19 @@ class System(Centres, ABC):
         """Return the embedding weights of all rows, (Q, N), that belong to sections (Q, n)."""
 
     @abstractmethod
-    def held_out_weights(self, rows: Places) -> Weights:
+    def held_out_weights(self, rows: Integers) -> Weights:
         """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows.
 
         One solve for each: for few rows of many, and targets that change.
         """
 
     @abstractmethod
-    def one_minus_leverage(self, rows: Places | None = None) -> Array:
+    def one_minus_leverage(self, rows: Integers | None = None) -> Array:
         """Return 1 - leverage of each row, or of some: residual over held-out residual."""
 
     @abstractmethod
     def held_out(
-        self, B: Array, rows: Places | None = None, one_minus_leverage: Array | None = None
+        self, B: Array, rows: Integers | None = None, one_minus_leverage: Array | None = None
     ) -> Array:
         """Return the leave-one-out predictions of targets B (N, k), of all rows or of some.
 

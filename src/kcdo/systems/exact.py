@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kcdo.arrays import Array, Places
+from kcdo.arrays import Array, Integers
 from kcdo.consistency import need, shape
 from kcdo.kernels import Kernel, cross_gram, lower_gram
 from kcdo.linalg import (
@@ -168,7 +168,7 @@ class ExactSystem(System):
         return grouped[:, self.groups.member_of] * self.groups.share
 
     def held_out(
-        self, B: Array, rows: Places | None = None, one_minus_leverage: Array | None = None
+        self, B: Array, rows: Integers | None = None, one_minus_leverage: Array | None = None
     ) -> Array:
         """Return the leave-one-out predictions of B, (N, k) or of some rows, in closed form."""
         if one_minus_leverage is None:
@@ -179,7 +179,7 @@ class ExactSystem(System):
         own = B if rows is None else B[rows]
         return own - residual / one_minus_leverage[:, None]
 
-    def one_minus_leverage(self, rows: Places | None = None) -> Array:
+    def one_minus_leverage(self, rows: Integers | None = None) -> Array:
         """Return 1 - leverage of each row, or of some: residual over held-out residual."""
         g = self.groups
         rows = np.arange(len(g.member_of)) if rows is None else rows
@@ -188,7 +188,7 @@ class ExactSystem(System):
         diagonal = self.factor.inverse_diagonal(None if every else member)[inverse]
         return leave_one_out.one_minus_leverage(g, self.ridge, diagonal, rows)
 
-    def held_out_weights(self, rows: Places) -> Array:
+    def held_out_weights(self, rows: Integers) -> Array:
         """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows."""
         g = self.groups
         group, member = np.unique(g.member_of[rows], return_inverse=True)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.parallel import run_threaded
 
 _TREE_COORDINATES = 16  # of more, a tree looks at nearly every point
@@ -33,15 +33,13 @@ class Finder:
         self._squares = np.einsum("ij,ij->i", points, points)
         by_tree = points.shape[1] <= _TREE_COORDINATES and len(points) > _TREE_POINTS
         self._tree = KDTree(points) if by_tree else None
-        self._asked: tuple[bytes, int, NDArray[np.integer]] | None = None
+        self._asked: tuple[bytes, int, Integers] | None = None
 
     def nearest(self, queries: Array, count: int, n_jobs: int | None = None) -> NDArray:
         """Return the places of the points nearest to each query, (Q, count), the nearest first."""
         return self._found(queries - self._middle, None, count, n_jobs)
 
-    def nearest_others(
-        self, rows: NDArray[np.integer], count: int, n_jobs: int | None = None
-    ) -> NDArray:
+    def nearest_others(self, rows: Integers, count: int, n_jobs: int | None = None) -> NDArray:
         """Return the points nearest to some of the points, each without itself; keeps the last."""
         asked = self._asked
         if asked is None or asked[0] != rows.tobytes() or asked[1] != count:
@@ -53,9 +51,7 @@ class Finder:
             self._asked = asked
         return asked[2]
 
-    def nearest_distinct(
-        self, rows: NDArray[np.integer], count: int, n_jobs: int | None = None
-    ) -> NDArray:
+    def nearest_distinct(self, rows: Integers, count: int, n_jobs: int | None = None) -> NDArray:
         """Return the points nearest to some of the points, without those that coincide with them.
 
         Where nearly all points coincide the last are those that do.
@@ -63,7 +59,7 @@ class Finder:
         return self._found(self._points[rows], rows, count, n_jobs)
 
     def _found(
-        self, queries: Array, rows: NDArray[np.integer] | None, count: int, n_jobs: int | None
+        self, queries: Array, rows: Integers | None, count: int, n_jobs: int | None
     ) -> NDArray:
         out = np.empty((len(queries), count), dtype=np.intp)
         step = 256 if self._tree is not None else max(1, _BLOCK_NUMBERS // len(self._points))
@@ -76,9 +72,7 @@ class Finder:
         run_threaded(fill, [slice(s, s + step) for s in range(0, len(queries), step)], n_jobs)
         return out
 
-    def _by_distances(
-        self, queries: Array, rows: NDArray[np.integer] | None, count: int
-    ) -> NDArray:
+    def _by_distances(self, queries: Array, rows: Integers | None, count: int) -> NDArray:
         squared = np.einsum("ij,ij->i", queries, queries)[:, None] + self._squares
         squared -= 2.0 * (queries @ self._points.T)
         if rows is not None:
@@ -93,7 +87,7 @@ class Finder:
         order = np.argsort(np.take_along_axis(squared, places, axis=1), axis=1, kind="stable")
         return np.take_along_axis(places, order, axis=1)
 
-    def _by_tree(self, queries: Array, rows: NDArray[np.integer] | None, count: int) -> NDArray:
+    def _by_tree(self, queries: Array, rows: Integers | None, count: int) -> NDArray:
         assert self._tree is not None
         if rows is None:
             return np.reshape(self._tree.query(queries, count)[1], (-1, count))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.consistency import need, shape
 
 
@@ -20,7 +20,7 @@ class Groups:
     """
 
     points: NDArray
-    member_of: NDArray[np.integer]
+    member_of: Integers
     weights: Array  # ω of each observation
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class Groups:
         """Weight of each observation within its group."""
         return self.weights / self.totals[self.member_of]
 
-    def averaging(self, columns: NDArray[np.integer], n_columns: int) -> csr_matrix:
+    def averaging(self, columns: Integers, n_columns: int) -> csr_matrix:
         """Return the sparse (n, n_columns) matrix that averages rows ``columns`` in each group."""
         shape = (len(self.points), n_columns)
         return csr_matrix((self.share, (self.member_of, columns)), shape=shape)
@@ -101,7 +101,7 @@ def effective_size(weights: Array) -> float:
     return float(total if are_counts(weights) else total**2 / np.sum(weights**2))
 
 
-def _distinct_rows(X: Array) -> tuple[Array, NDArray[np.integer]]:
+def _distinct_rows(X: Array) -> tuple[Array, Integers]:
     """Return the distinct rows and the place of each row among them.
 
     Rows are compared by one number each, a fixed random combination of their entries, which sorts

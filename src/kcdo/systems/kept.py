@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.errors import DataNotFoundError, InvalidInputError
 from kcdo.memory import require_memory
 from kcdo.parallel import thread_count
@@ -117,15 +116,13 @@ class KeptRows:
         for path in self._paths():
             path.unlink(missing_ok=True)
 
-    def nearest(
-        self, coordinates: Array, count: int, n_jobs: int | None = None
-    ) -> NDArray[np.integer]:
+    def nearest(self, coordinates: Array, count: int, n_jobs: int | None = None) -> Integers:
         """Return the places of the rows nearest to queries, (Q, count), the nearest first."""
         count = min(count, self.n_rows)
         found = self._tree.query(coordinates, count, workers=thread_count(n_jobs))[1]
         return np.reshape(found, (len(coordinates), count))
 
-    def take(self, places: NDArray[np.integer]) -> tuple[Array, Array, Array]:
+    def take(self, places: Integers) -> tuple[Array, Array, Array]:
         """Return inputs, outputs and weights of some rows."""
         maps = self._maps
         return tuple(np.array(maps[name][places]) for name in ("inputs", "outputs", "weights"))  # type: ignore[return-value]

@@ -10,9 +10,8 @@ row that is counted several times one count is left out.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcdo.arrays import Array
+from kcdo.arrays import Array, Integers
 from kcdo.systems.groups import Groups
 
 
@@ -22,7 +21,7 @@ def left_out_share(groups: Groups) -> Array:
 
 
 def one_minus_leverage(
-    groups: Groups, ridge: Array, diagonal: Array, rows: NDArray[np.integer] | None = None
+    groups: Groups, ridge: Array, diagonal: Array, rows: Integers | None = None
 ) -> Array:
     """Return 1 - leverage of some rows from (A⁻¹)_uu of their own groups, (len(rows),)."""
     rows = np.arange(len(groups.member_of)) if rows is None else rows
@@ -36,7 +35,7 @@ def residuals(
     B: Array,
     means: Array,
     solved: Array,
-    rows: NDArray[np.integer] | None = None,
+    rows: Integers | None = None,
 ) -> Array:
     """Return the residuals b - ŷ of some rows, from b̄ and a = A⁻¹ b̄ of all groups."""
     rows = np.arange(len(groups.member_of)) if rows is None else rows

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from kcdo.arrays import Array, Places
+from kcdo.arrays import Array, Integers
 from kcdo.consistency import need, shape
 from kcdo.errors import InvalidInputError
 from kcdo.inputs import Expectation, GaussianInput, SampleInput
@@ -108,12 +108,12 @@ class NearestRows:
         """The rows after all warps, where the kernel depends on differences alone."""
         return after_warps(self.kernel, self.X)
 
-    def near(self, queries: Array) -> NDArray[np.integer]:
+    def near(self, queries: Array) -> Integers:
         """Return the places of the rows nearest to queries (after all warps), (Q, k)."""
         coordinates = metric_coordinates(self.inner, queries)
         return self._finder.nearest(coordinates, self.count, self.n_jobs)
 
-    def near_others(self, rows: Places) -> NDArray[np.integer]:
+    def near_others(self, rows: Integers) -> Integers:
         """Return the places of the rows nearest to some of the rows, each without itself."""
         return self._finder.nearest_others(rows, self.count, self.n_jobs)
 
@@ -185,7 +185,7 @@ class NearestSystem(System):
         ridge = float(self.rows.weights.sum()) * self.alpha
         return weights, np.maximum(self.kernel.diag(queries) + ridge - explained, 1e-12)
 
-    def weights_among(self, queries: NDArray, places: NDArray[np.integer]) -> csr_array:
+    def weights_among(self, queries: NDArray, places: Integers) -> csr_array:
         """Return weights w(x'), sparse (Q, N), of near rows that are known, (Q, k)."""
         return self._weights(after_warps(self.kernel, queries), places)[0]
 
@@ -212,18 +212,18 @@ class NearestSystem(System):
         """Whether densities come from weights: always, as few rows have any."""
         return True
 
-    def held_out_weights(self, rows: Places) -> csr_array:
+    def held_out_weights(self, rows: Integers) -> csr_array:
         """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows."""
         return self._left_out(rows)[0]
 
     def held_out(
-        self, B: Array, rows: Places | None = None, one_minus_leverage: Array | None = None
+        self, B: Array, rows: Integers | None = None, one_minus_leverage: Array | None = None
     ) -> Array:
         """Return predictions of rows from the rows nearest to each, without that row itself."""
         weights, _ = self._every_left_out if rows is None else self._left_out(rows)
         return weights @ B
 
-    def one_minus_leverage(self, rows: Places | None = None) -> Array:
+    def one_minus_leverage(self, rows: Integers | None = None) -> Array:
         """Return λ / (k(x, x) + λ - kᵀw): 1 - leverage of a row in a system with its neighbours."""
         _, explained = self._every_left_out if rows is None else self._left_out(rows)
         rows = np.arange(self.n_centres) if rows is None else rows
@@ -266,10 +266,10 @@ class NearestSystem(System):
         """Those of all rows: several questions of one fit share them."""
         return self._left_out(np.arange(self.n_centres))
 
-    def _left_out(self, rows: Places) -> tuple[csr_array, Array]:
+    def _left_out(self, rows: Integers) -> tuple[csr_array, Array]:
         return self._weights(self.rows.points[rows], self.rows.near_others(rows))
 
-    def _weights(self, queries: NDArray, places: NDArray[np.integer]) -> tuple[csr_array, Array]:
+    def _weights(self, queries: NDArray, places: Integers) -> tuple[csr_array, Array]:
         """Return the weights w of the given rows, sparse, and kᵀw of each query."""
         values, explained = np.empty(places.shape), np.empty(len(queries))
         k, p = places.shape[1], queries.shape[1]
@@ -284,7 +284,7 @@ class NearestSystem(System):
         shape = len(queries), self.n_centres
         return csr_array((values.ravel(), places.ravel(), starts), shape=shape), explained
 
-    def _solved(self, queries: NDArray, places: NDArray[np.integer]) -> tuple[Array, Array]:
+    def _solved(self, queries: NDArray, places: Integers) -> tuple[Array, Array]:
         """Return the weights of the given rows, (Q, k), and kᵀw: one batch of small systems."""
         values = self._by_products if self._by_distance else self._by_differences
         matrix, own = values(queries, places)
@@ -292,7 +292,7 @@ class NearestSystem(System):
         weights = np.linalg.solve(matrix, own[:, :, None])[:, :, 0]
         return weights, np.einsum("qk,qk->q", own, weights)
 
-    def _by_products(self, queries: NDArray, places: NDArray[np.integer]) -> tuple[Array, Array]:
+    def _by_products(self, queries: NDArray, places: Integers) -> tuple[Array, Array]:
         """Return k of all pairs of the given rows, (Q, k, k), and of rows and queries, (Q, k).
 
         Distances come from products of coordinates about the query, which are short: no difference
@@ -304,7 +304,7 @@ class NearestSystem(System):
         pairs, own = (sum(each) / len(found) for each in zip(*found, strict=True))
         return pairs, own
 
-    def _by_differences(self, queries: NDArray, places: NDArray[np.integer]) -> tuple[Array, Array]:
+    def _by_differences(self, queries: NDArray, places: Integers) -> tuple[Array, Array]:
         """Return the same for any kernel of differences."""
         points, k = self.rows.points[places], places.shape[1]
         i, j = np.tril_indices(k, -1)
@@ -334,7 +334,7 @@ def _of_gaps(kernel: Radial, gaps: Array) -> tuple[Array, Array]:
     return kernel.of_squares(pairs), kernel.of_squares(squares)
 
 
-def rows_used(weights: csr_array) -> tuple[NDArray[np.integer], csr_array]:
+def rows_used(weights: csr_array) -> tuple[Integers, csr_array]:
     """Return the rows that have weights, and the weights of these alone."""
     rows, places = np.unique(weights.indices, return_inverse=True)
     shape = weights.shape[0], len(rows)

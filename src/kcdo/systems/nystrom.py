@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from kcdo.arrays import Array, Places
+from kcdo.arrays import Array, Integers
 from kcdo.kernels import Kernel, cross_gram, gram
 from kcdo.linalg import CholeskyFactor, NotPositiveDefiniteError, mirrored
 from kcdo.memory import require_memory
@@ -175,14 +175,14 @@ class NystromSystem(System):
             out[:, part] = scaled @ (self._section_of(part) * rows.weights[part, None]).T
         return out
 
-    def one_minus_leverage(self, rows: Places | None = None) -> Array:
+    def one_minus_leverage(self, rows: Integers | None = None) -> Array:
         """Return 1 - leverage of each row, or of some."""
         return (
             self._all_one_minus_leverage.copy() if rows is None else self._one_minus_leverage(rows)
         )
 
     def held_out(
-        self, B: Array, rows: Places | None = None, one_minus_leverage: Array | None = None
+        self, B: Array, rows: Integers | None = None, one_minus_leverage: Array | None = None
     ) -> Array:
         """Return the leave-one-out predictions of B, (N, k) or of some rows."""
         if one_minus_leverage is None:
@@ -215,7 +215,7 @@ class NystromSystem(System):
         """What tells leverages from sections, without the sums: for tasks of a streamed fit."""
         return Leverages(self.half_inverse, self.sums.counts)
 
-    def held_out_weights(self, rows: Places) -> Array:
+    def held_out_weights(self, rows: Integers) -> Array:
         """Return S, (len(rows), N), with S @ B the leave-one-out predictions of some rows."""
         own = self._section_of(rows)
         out = self.weights_of(own)
@@ -258,7 +258,7 @@ class NystromSystem(System):
     def _all_one_minus_leverage(self) -> Array:
         return self._one_minus_leverage(np.arange(len(self._rows)))
 
-    def _one_minus_leverage(self, rows: Places) -> Array:
+    def _one_minus_leverage(self, rows: Integers) -> Array:
         out = np.empty(len(rows))
         for part in _parts(len(rows)):
             out[part] = squared_norms(self._section_of(rows[part]), self.half_inverse)
@@ -269,7 +269,7 @@ class NystromSystem(System):
         """W, (m, r), with WWᵀ = A⁻¹."""
         return self.sums.basis @ self.factor.inverse_factor()
 
-    def _section_of(self, rows: Places | slice) -> Array:
+    def _section_of(self, rows: Integers | slice) -> Array:
         return cross_gram(self.kernel, self._rows.X[rows], self.centres, n_jobs=self.n_jobs)
 
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from kcdo.arrays import Integers
 from kcdo.errors import InvalidInputError
 from kcdo.kernels import Kernel, cross_gram, weighted_mean_sd
 from kcdo.linalg import randomly_pivoted_cholesky
@@ -138,7 +139,7 @@ class Nystrom:
         rows = np.unique(rows, axis=0) if rows.dtype != object else rows
         m = min(m, len(rows))
         if self.choice == "uniform":
-            chosen: NDArray[np.integer] = rng.choice(len(rows), m, replace=False)
+            chosen: Integers = rng.choice(len(rows), m, replace=False)
         elif self.choice == "kmeans++":
             from sklearn.cluster import kmeans_plusplus  # a long import, for this choice alone
 

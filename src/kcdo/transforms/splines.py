@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kcdo.arrays import Array, Places
+from kcdo.arrays import Array, Integers
 
 _BEND = 0.25  # change of a log slope that five Gauss points follow to 1e-6
 _MOST_CUTS = 32
@@ -118,7 +118,7 @@ class MonotoneSpline:
     def _excess(self) -> Array:
         return self._a + self._b - 2.0
 
-    def _way_back(self, y: Array, i: Places) -> Array:
+    def _way_back(self, y: Array, i: Integers) -> Array:
         """Return ξ for y: the root of u ξ² + v ξ = θ, by the formula in which less cancels."""
         theta = _share(y, self.y, i)
         a, excess = self._a[i], self._excess[i]
@@ -129,7 +129,7 @@ class MonotoneSpline:
         over, under = np.where(falls, root - v, 2.0 * theta), np.where(falls, 2.0 * u, v + root)
         return np.where(theta > 0.0, over / np.where(under > 0.0, under, 1.0), 0.0)
 
-    def _log_relative_slope(self, xi: Array, i: Places) -> Array:
+    def _log_relative_slope(self, xi: Array, i: Integers) -> Array:
         """Return log dθ/dξ."""
         a, b, excess, rest = self._a[i], self._b[i], self._excess[i], 1.0 - xi
         both = xi * rest
@@ -137,16 +137,16 @@ class MonotoneSpline:
         return np.log(rise) - 2.0 * np.log1p(excess * both)
 
 
-def _pieces(x: Array, knots: Array) -> Places:
+def _pieces(x: Array, knots: Array) -> Integers:
     return np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
 
 
-def _share(x: Array, knots: Array, i: Places) -> Array:
+def _share(x: Array, knots: Array, i: Integers) -> Array:
     """Return which share of its piece lies before x: 0 or 1 for x beyond all knots."""
     return np.clip((x - knots[i]) / np.diff(knots)[i], 0.0, 1.0)
 
 
-def _placed(share: Array, i: Places, knots: Array) -> Array:
+def _placed(share: Array, i: Integers, knots: Array) -> Array:
     """Return the place at a share of a piece; never beyond its ends, whatever is rounded."""
     low, high = knots[i], knots[i + 1]
     return np.clip(low + share * (high - low), low, high)
