@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import multivariate_normal, norm
 
 from kcdo.distributions import MixtureBatch, TransformedBatch, default_draws
 from kcdo.errors import InvalidInputError
@@ -276,6 +276,71 @@ def test_regions_of_highest_density(dist):
 def test_modes_and_entropy(dist):
     np.testing.assert_allclose(dist.mode(), MEANS, atol=0.05)
     np.testing.assert_allclose(dist.entropy(), truth(X[0]).entropy(), atol=0.1)
+
+
+def exact_part(dims, given=None):
+    """The truth at the first input: some outputs, or the others where some are given."""
+    if given is not None:
+        return multivariate_normal(*conditional_truth(X[0], given))
+    return multivariate_normal((X[0] @ SLOPES)[dims], COV[np.ix_(dims, dims)])
+
+
+@pytest.mark.parametrize("given", [None, {2: 0.7}], ids=["marginal", "given"])
+def test_modes_regions_entropy_and_pictures_of_some_outputs(dist, given):
+    """Of pairs whose densities are means over draws of the third output, or given it."""
+    part = dist.marginal([2, 1]) if given is None else dist.given(given)
+    exact = exact_part([2, 1], given)
+    sd = np.sqrt(np.diag(exact.cov))
+    assert np.all(np.abs(part.mode()[0] - exact.mean) < 0.3 * sd)
+    np.testing.assert_allclose(part.entropy()[0], exact.entropy(), atol=0.25)
+    inside = part.hpd(0.8)[0].contains(exact.rvs(2000, random_state=0))
+    assert abs(inside.mean() - 0.8) < 0.1
+    lines = np.linspace(-5.0, 5.0, 41), np.linspace(-5.0, 5.0, 51)
+    points = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1)
+    picture = part.pair_picture((0, 1), *lines)[0]
+    assert np.abs(picture - exact.pdf(points)).sum() * 0.25 * 0.2 < 0.25
+
+
+@pytest.mark.parametrize("given", [{2: 0.7}, {1: -0.2}, {1: 0.3, 2: 1.0}])
+def test_draws_given_outputs_that_are_not_first_in_the_order(given):
+    """Chosen of weighted draws, other ones for every seed; few of them come again."""
+    rest = distribution(gaussian_chain(X[:1])).given(given)
+    draws = rest.sample(800, random_state=3).reshape(800, -1)
+    mean, cov = conditional_truth(X[0], given)
+    sd = np.sqrt(np.diag(cov))
+    assert np.all(np.abs(draws.mean(axis=0) - mean) < 0.15 * sd)
+    np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.15)
+    assert len(np.unique(draws[:, 0])) > 500
+    again, other = (rest.sample(800, random_state=seed).reshape(800, -1) for seed in (3, 4))
+    np.testing.assert_array_equal(draws, again)
+    assert not np.intersect1d(draws, other).size
+
+
+@pytest.mark.parametrize(
+    ("ask", "most"),
+    [
+        (lambda dist: dist.mode(), 4_000),
+        (lambda dist: dist.marginal([0, 2]).mode(), 50_000),
+        (lambda dist: dist.marginal([0, 2]).hpd(0.9), 30_000),
+        (lambda dist: dist.marginal([0, 2]).entropy(), 30_000),
+        (lambda dist: dist.given({2: 0.7}).quantile([0.1, 0.5]), 20_000),
+        (lambda dist: dist.given({1: 0.7}).mode(), 10_000),
+        (lambda dist: dist.given({2: 0.7}).sample(100, random_state=0), 2_000),
+        (
+            lambda dist: dist.given({1: 0.7}).pair_picture((0, 1), *[np.linspace(-3, 3, 99)] * 2),
+            20_000,
+        ),
+    ],
+    ids=["mode", "marginal mode", "hpd", "entropy", "quantile", "given mode", "sample", "picture"],
+)
+def test_few_distributions_of_links_are_asked_for(ask, most):
+    """By one query of three outputs: each costs a prediction of one output."""
+    asked = []
+    chain = gaussian_chain(X[:1])
+    for link in chain.links:
+        link.batch = lambda rows, own=link.batch: asked.append(len(rows)) or own(rows)
+    ask(distribution(chain))
+    assert sum(asked) < most
 
 
 def test_expectations_and_joint_probabilities(dist):

@@ -138,6 +138,59 @@ def test_ten_times_more_inputs_than_rows(short_searches):
     assert np.all((spread > 0.05) & (spread < 5.0))
 
 
+PARTS = {
+    "points": lambda model, X: model.conditional(X[:2]),
+    "gaussian": lambda model, X: model.conditional(kcdo.GaussianInput(X[:2], 0.1)).with_draws(16),
+    "sample": lambda model, X: model.conditional(kcdo.SampleInput([X[:3], X[3:5]])),
+    "given": lambda model, X: model.conditional(X[:2]).given({0: 0.1}),
+    "given others": lambda model, X: model.conditional(X[:2]).given({2: 0.1}),
+    "marginal": lambda model, X: model.conditional(X[:2]).marginal([1, 3]),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_everything_may_be_asked_of_a_chain(fitted, part):
+    model, X, _ = fitted
+    dist = PARTS[part](model, X)
+    d = dist.n_outputs
+    draws = dist.sample(5, random_state=0)
+    assert draws.shape == (2, 5, d)
+    logs = dist.logpdf_pairs(draws[:, 0])
+    np.testing.assert_allclose(np.exp(logs), dist.pdf(draws[:, 0])[[0, 1], [0, 1]], rtol=1e-9)
+    mean, sd = dist.mean(), dist.std()
+    np.testing.assert_allclose(dist.cov()[:, range(d), range(d)], sd**2)
+    assert np.all(dist.standard_error() < sd)
+    assert np.all(np.abs(dist.expect(lambda y: y) - mean) < sd)
+    low, high = dist.interval(0.8).transpose(1, 0, 2)
+    assert np.all((low < dist.median()) & (dist.median() < high))
+    assert np.all(np.diff([dist.cdf_pairs(low), dist.cdf_pairs(high)], axis=0) > 0)
+    assert np.all((low < dist.marginal(0).quantile(0.5)[:, None]) | (np.arange(d) > 0))
+    for region, centre in zip(dist.hpd(0.99), dist.median(), strict=True):
+        assert region.contains(centre).shape == (1,)
+    assert dist.mode().shape == (2, d)
+    assert np.all(np.isfinite([dist.entropy(), dist.square_integral()]))
+    assert set(dist[:1].summary(["mean", "q50", "mode"])) == {"mean", "q50", "mode"}
+    assert dist[:1].marginal(range(min(d, 2))).plot() is not None
+
+
+def test_links_of_a_chain_know_atoms_and_long_tails(short_searches, rng):
+    """Each link is fitted as a single output is: a cap has a probability, also given the others."""
+    X = rng.uniform(-1, 1, (90, 1))
+    first = X[:, 0] + 0.2 * rng.standard_normal(90)
+    capped = np.minimum(first + 0.3 * rng.standard_normal(90), 0.2)
+    skewed = np.exp(2.0 * (first + 0.3 * rng.standard_normal(90)))
+    model = kcdo.ConditionalDensityOperator(joint="chain")
+    model.fit(X, np.column_stack([first, capped, skewed]))
+    dist = model.conditional([[0.8], [-0.8]])
+    (places, masses) = dist.marginal(1).atoms()
+    np.testing.assert_allclose(places, [0.2])
+    assert masses[0, 0] > 0.6 > 0.3 > masses[1, 0]
+    given = dist.given({0: [1.0, -1.0]}).marginal(0)
+    assert given.atoms()[1][0, 0] > given.atoms()[1][1, 0]
+    assert np.all(dist.marginal(2).quantile(0.01) > -0.2)  # no tail to the side that has none
+    assert dist.marginal(2).quantile(0.99)[0] > 3.0
+
+
 def test_plots_of_a_chain_are_pairs_of_outputs(fitted):
     model, X, _ = fitted
     figure = kcdo.plot_pairs(model.conditional(X[:1]).marginal([1, 3]))

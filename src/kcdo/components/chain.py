@@ -111,7 +111,8 @@ class ChainModel:
         """Return the joint distributions of the queries."""
         if isinstance(queries, GaussianInput | SampleInput):
             points, starts, weights = points_of(queries)
-            n_draws = max(_FEWEST_DRAWS, default_draws(self.dim) // n_points(queries))
+            each = max(1, default_draws(self.dim) // n_points(queries))
+            n_draws = max(_FEWEST_DRAWS, 1 << (each.bit_length() - 1))  # sets of 2^k are even
             return GroupedBatch(self._at_points(points, n_draws), starts, weights)
         return self._at_points(queries, default_draws(self.dim))
 

@@ -50,6 +50,11 @@ class Batch(ABC):
         return self.dim + 1
 
     @property
+    def by_draws(self) -> bool:
+        """Whether a density costs much: a chain's asks for a distribution of every link."""
+        return False
+
+    @property
     def n_draws(self) -> int:
         """Draws that stand for a distribution of several outputs where there is no closed form."""
         return _DRAWS
@@ -143,6 +148,15 @@ class Batch(ABC):
         """Return the same distributions; what is computed from draws then uses other draws."""
         return self
 
+    def for_many_places(self) -> "Batch":
+        """Return the same distributions, to ask for densities at very many places.
+
+        Densities that are means over draws, or over the points of an uncertain input, and cost
+        much are then means over fewer of them.
+        """
+        mixture = self.with_mapped_parts(lambda part: part.for_many_places())
+        return self if mixture is None else mixture
+
     def fixed_draws(self) -> Array | None:
         """Return the draws (Q, n, d) that answers are made of, where that is how they come about.
 
@@ -217,7 +231,8 @@ class Batch(ABC):
 
         def highest(batch: Batch, _: slice) -> Array:
             sd = np.sqrt(np.abs(np.einsum("qdd->qd", batch.moments()[1])))
-            return climb(batch.pdf_each, batch.candidates(), sd)
+            density = batch.for_many_places().pdf_each
+            return climb(density, batch.candidates(), sd)
 
         return self._in_blocks(highest, _STARTS * self.dim)
 
@@ -243,7 +258,8 @@ class Batch(ABC):
 
         def of_block(batch: Batch, _: slice) -> Array:
             if batch.dim > 1:
-                return -batch.logpdf_each(batch._draws(batch.n_draws)).mean(axis=1)
+                draws = batch._draws(batch.n_draws)
+                return -batch.for_many_places().logpdf_each(draws).mean(axis=1)
             points, weights = densely_at_ends(batch.pieces())
             p = batch.pdf_each(points[:, :, None])
             return -np.einsum("qk,qk,qk->q", weights, p, log(np.where(p > 0, p, 1.0)))
@@ -377,7 +393,7 @@ def log(values: Array) -> Array:
 def _regions_by_draws(batch: Batch, coverage: float) -> list[RegionShape]:
     """Rank draws by their density: volume = E 1/p(Y) inside."""
     n = batch.n_draws
-    heights = np.sort(batch.pdf_each(batch._draws(n)), axis=1)[:, ::-1]
+    heights = np.sort(batch.for_many_places().pdf_each(batch._draws(n)), axis=1)[:, ::-1]
     count = int(np.ceil(coverage * n))
     volumes = np.sum(1.0 / heights[:, :count], axis=1) / n
     return [

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from kcdo.arrays import Array, Integers
 from kcdo.distributions.batch import DRAW_SETS, Batch, Function, Rows, even_uniforms, join
-from kcdo.distributions.chain_parts import ByDraws, PartBatch, share_below
+from kcdo.distributions.chain_parts import PICTURE_WIDTH, ByDraws, PartBatch, share_below
 from kcdo.distributions.grouped import GroupedBatch
 from kcdo.parallel import ordered_map, shared_property
 
@@ -17,7 +17,6 @@ _NUMBERS = 1 << 20  # held at a time by a thread
 _KEPT_NUMBERS = 1 << 24  # of all links at the draws, where these are kept: 128 MiB
 _LINK_DRAWS = 512  # draws times links of one distribution, by default
 _FEWEST, _MOST = 64, 512
-_PICTURE_WIDTH = 0.25  # of the kernel over draws, in standard deviations
 _NORMAL_QUARTERS = 1.349  # standard deviations between the quartiles of a normal
 _NARROWEST = 1e-300
 
@@ -166,14 +165,18 @@ class ChainBatch(ByDraws):
         return self._along(j, points, lambda batch, rows: batch.logpdf_pairs(y[rows]))
 
     def draw_link(self, j: int, points: Array, uniforms: Array) -> Array:
-        """Return draws of output ``order[j]``, given the outputs before it in points (Q, n, d)."""
-        u = self._uniforms_of_link(j, uniforms)
+        """Return draws of output ``order[j]``, given the outputs before it in points (Q, n, d).
+
+        Uniforms (Q, m, k) serve every m points in turn.
+        """
+        u = self._uniforms_of_link(j, uniforms, points.shape[1] // uniforms.shape[1])
         return self._along(j, points, lambda batch, rows: batch.sample(u[rows])[:, 0, 0])
 
-    def _uniforms_of_link(self, j: int, uniforms: Array) -> Array:
-        """Return the uniform numbers that draws of link j are made of, (Q · n, 1, k)."""
+    def _uniforms_of_link(self, j: int, uniforms: Array, times: int = 1) -> Array:
+        """Return the uniform numbers that draws of link j are made of, (Q · n · times, 1, k)."""
         first, size = 1 + sum(link.uniforms for link in self.links[:j]), self.links[j].uniforms
-        return uniforms[:, :, first : first + size].reshape(-1, 1, size)
+        part = uniforms[:, :, first : first + size]
+        return np.tile(part, (1, times, 1)).reshape(-1, 1, size)
 
     def link_at_draws(self, j: int) -> Batch:
         """Return the distributions of link j at the draws, as a batch of Q · n."""
@@ -348,7 +351,7 @@ class ChainBatch(ByDraws):
         later = self.link_at_draws(self.order.index(second)).pdf(b[:, None])
         quarters = np.quantile(draws, [0.25, 0.75], axis=1)
         spread = np.minimum(draws.std(axis=1), (quarters[1] - quarters[0]) / _NORMAL_QUARTERS)
-        width = np.maximum(_PICTURE_WIDTH * spread, _NARROWEST)[:, None, None]
+        width = np.maximum(PICTURE_WIDTH * spread, _NARROWEST)[:, None, None]
         logs = -0.5 * ((a[None, :, None] - draws[:, None, :]) / width) ** 2
         near = np.exp(logs - logs.max(axis=2, keepdims=True))
         near /= near.sum(axis=2, keepdims=True)

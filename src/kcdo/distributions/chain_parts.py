@@ -8,7 +8,15 @@ import numpy as np
 
 from kcdo.arrays import Array
 from kcdo.distributions.affine import AffineBatch
-from kcdo.distributions.batch import DRAW_SETS, Batch, Function, Rows, set_deviations
+from kcdo.distributions.batch import (
+    DRAW_SETS,
+    FEWEST_DRAWS,
+    Batch,
+    Function,
+    Rows,
+    even_uniforms,
+    set_deviations,
+)
 from kcdo.distributions.grid import GridLayout
 from kcdo.distributions.grouped import GroupedBatch
 from kcdo.distributions.layouts import choose_nodes
@@ -19,14 +27,24 @@ from kcdo.parallel import shared_property
 if TYPE_CHECKING:
     from kcdo.distributions.chain import ChainBatch
 
-_COARSE, _FINE = 128, 256  # nodes of a density on a line: first to find where it is, then for good
+_COARSE, _FINE = 64, 128  # nodes of a density on a line: first to find where it is, then for good
 _FEW_DRAWS = 16  # are enough to find where it is
+_LINE_DRAWS = 64  # at each node of a line
+_MANY_PLACES = 4  # a density at very many places is a mean over so many times fewer draws
+PICTURE_WIDTH = 0.25  # of the kernel over draws, in standard deviations
+_WEIGHTED_EACH, _MOST_WEIGHTED = 4, 4096  # weighted draws for each one that is asked for
+_PICTURE_DRAWS = 2048  # weighted ones, that are smoothed for a picture
 _UNLIKELY = 1e-7  # density, relative to the highest, beyond which a line ends
 _BEYOND = 0.5  # of the extent of draws, where densities on a line begin and end
 
 
 class ByDraws(Batch):
     """Several outputs whose log density is known, and of which the rest is by draws."""
+
+    @property
+    def by_draws(self) -> bool:
+        """Whether a density costs much: yes."""
+        return True
 
     def pdf_each(self, points: Array) -> Array:
         """Density of each distribution at its own points."""
@@ -130,6 +148,15 @@ class PartBatch(ByDraws):
         """Return the same distributions, by other draws."""
         return replace(self, chain=self.chain.with_draws(n_draws, seed))
 
+    def for_many_places(self) -> "PartBatch":
+        """Return the same distributions, whose densities are means over fewer draws."""
+        return self.with_draws(max(FEWEST_DRAWS, self.n_draws // _MANY_PLACES), self.chain.seed)
+
+    def mode(self) -> Array:
+        """Place of the highest density, as few draws have it."""
+        few = self.with_draws(_FEW_DRAWS * _MANY_PLACES, self.chain.seed)
+        return super(PartBatch, few).mode()
+
     def marginal(self, dims: Sequence[int]) -> Batch:
         """Return the distributions of some of the outputs."""
         kept = tuple(self.kept[i] for i in dims)
@@ -138,10 +165,34 @@ class PartBatch(ByDraws):
         return PartBatch.of(self.chain, kept, self.fixed, self.values)
 
     def pair_picture(self, pair: tuple[int, int], across: Array, up: Array) -> Array:
-        """Return the joint density of two outputs: where none is fixed, as the chain draws it."""
-        if self.values is not None:
+        """Return the joint density of two outputs: where none is fixed, as the chain draws it.
+
+        Else of weighted draws, smoothed, unless no draws of others are needed.
+        """
+        both = self.kept[pair[0]], self.kept[pair[1]]
+        if self.values is None:
+            return self.chain.pair_picture(both, across, up)
+        if self._last(held := (*self.fixed, *both)) == len(held):
             return super().pair_picture(pair, across, up)
-        return self.chain.pair_picture((self.kept[pair[0]], self.kept[pair[1]]), across, up)
+        more = self.with_draws(_PICTURE_DRAWS, self.chain.seed)
+        return more._in_blocks(
+            lambda part, _: part._smoothed_pair(pair, (across, up)),  # type: ignore[attr-defined]
+            _PICTURE_DRAWS * (len(across) + len(up)),
+        )
+
+    def _smoothed_pair(self, pair: tuple[int, int], lines: tuple[Array, Array]) -> Array:
+        """Return Σ_m w_m K(a - a_m) K(b - b_m) on the grid of two lines, (Q, len(a), len(b))."""
+        draws, weights = self.weighted
+        bumps = []
+        for output, line in zip(pair, lines, strict=True):
+            values = draws[:, :, output]
+            mean = np.sum(weights * values, axis=1, keepdims=True)
+            sd = np.sqrt(np.sum(weights * (values - mean) ** 2, axis=1))
+            width = np.maximum(PICTURE_WIDTH * sd, 1e-300)[:, None, None]
+            gaps = (line[None, :, None] - values[:, None, :]) / width
+            bumps.append(np.exp(-0.5 * gaps**2) / (width * np.sqrt(2.0 * np.pi)))
+        found: Array = (bumps[0] * weights[:, None, :]) @ bumps[1].transpose(0, 2, 1)
+        return found
 
     def given(self, dims: Sequence[int], values: Array) -> Batch:
         """Return the distributions of the remaining outputs, given values of more outputs."""
@@ -178,21 +229,32 @@ class PartBatch(ByDraws):
 
         By each set of draws, (Q, G, DRAW_SETS); exact, (Q, G, 1), where no others come before.
         """
-        last = max(self.chain.order.index(output) for output in held) + 1
-        alone = set(held) == set(self.chain.order[:last])
+        last = self._last(held)
+        alone = last == len(held)
         n = 1 if alone else self.n_draws
-        _, logs = self._held_draws(held, values, n, last)
+        _, logs = self._held_draws(held, values, self._fixed_uniforms(n), last)
         return _log_mean(logs.reshape(*values.shape[:2], 1 if alone else DRAW_SETS, -1))
 
+    def _last(self, held: tuple[int, ...]) -> int:
+        """Return how many links there are up to the last of some outputs: they alone, or more."""
+        return 1 + max(self.chain.order.index(output) for output in held)
+
+    def _fixed_uniforms(self, n: int) -> Array:
+        """Return the uniforms of the first n draws, the same for every query, (Q, n, k)."""
+        fixed = self.chain.fixed_uniforms()[:n]
+        return np.broadcast_to(fixed, (len(self), *fixed.shape))
+
     def _held_draws(
-        self, held: tuple[int, ...], values: Array, n: int, last: int
+        self, held: tuple[int, ...], values: Array, uniforms: Array, last: int
     ) -> tuple[Array, Array]:
-        """Return draws (Q, G · n, d) with some outputs held, and their log weights (Q, G · n)."""
+        """Return draws (Q, G · n, d) with some outputs held, and their log weights (Q, G · n).
+
+        Held at values (Q, G, |held|), each with draws of the same uniforms (Q, n, k).
+        """
         n_rows, n_points = values.shape[:2]
+        n = uniforms.shape[1]
         points = np.zeros((n_rows, n_points * n, self.chain.dim))
         points[:, :, list(held)] = np.repeat(values, n, axis=1)
-        uniforms = np.tile(self.chain.fixed_uniforms()[:n], (n_points, 1))
-        uniforms = np.broadcast_to(uniforms, (n_rows, *uniforms.shape))
         logs = np.zeros(points.shape[:2])
         for j, output in enumerate(self.chain.order[:last]):
             if output in held:
@@ -209,16 +271,25 @@ class PartBatch(ByDraws):
         if self.values is None:
             draws = self.chain.drawn
             return draws[:, :, list(self.kept)], np.full(draws.shape[:2], 1.0 / draws.shape[1])
-        draws, logs = self._held_draws(
-            self.fixed, self.values[:, None], self.n_draws, self.chain.dim
-        )
+        return self._weighted(self._fixed_uniforms(self.n_draws))
+
+    def _weighted(self, uniforms: Array) -> tuple[Array, Array]:
+        """Return draws (Q, n, d) made of uniforms (Q, n, k), and their weights, given others."""
+        assert self.values is not None
+        known = self.values[:, None]
+        draws, logs = self._held_draws(self.fixed, known, uniforms, self.chain.dim)
         return draws[:, :, list(self.kept)], _of_sum_one(_relative(logs))
 
     def sample(self, uniforms: Array) -> Array:
-        """Draws of the chain; given others, weighted ones, of which some come again."""
+        """Draws of the chain; given others, chosen of weighted ones, so that some may come again.
+
+        These are other ones at every call: even ones, shifted by the first uniforms of each query.
+        """
         if self.values is None:
             return self.chain.sample(uniforms)[:, :, list(self.kept)]
-        draws, weights = self.weighted
+        n = max(self.n_draws, min(_MOST_WEIGHTED, _WEIGHTED_EACH * uniforms.shape[1]))
+        even = even_uniforms(1 << (n - 1).bit_length(), self.uniforms)
+        draws, weights = self._weighted((even + uniforms[:, :1]) % 1.0)
         chosen = choose_nodes(weights, uniforms[:, :, 0])
         return np.take_along_axis(draws, chosen[:, :, None], axis=1)
 
@@ -265,7 +336,8 @@ class PartBatch(ByDraws):
         """
         assert self.values is not None
         j = self.chain.order.index(self.kept[0])
-        points, logs = self._held_draws(self.fixed, self.values[:, None], self.n_draws, j)
+        uniforms = self._fixed_uniforms(self.n_draws)
+        points, logs = self._held_draws(self.fixed, self.values[:, None], uniforms, j)
         links = self.chain.new_link_batch(j, points)
         starts = np.arange(0, len(links) + 1, self.n_draws)
         weights = _of_sum_one(_relative(logs))
@@ -285,7 +357,8 @@ class PartBatch(ByDraws):
         last = likely.shape[1] - 1 - np.argmax(likely[:, ::-1], axis=1)
         cell = (high - low) / _COARSE
         low, high = low + first * cell - cell, low + (last + 1) * cell + cell
-        logs = self._log_joint(_places(low, high, _FINE)[:, :, None])
+        fine = self.with_draws(min(self.n_draws, _LINE_DRAWS), self.chain.seed)
+        logs = fine._log_joint(_places(low, high, _FINE)[:, :, None])
         return _lines_of_sets(logs.transpose(0, 2, 1), low, high)
 
     def knots(self) -> Array:

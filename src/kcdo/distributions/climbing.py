@@ -9,14 +9,15 @@ from kcdo.arrays import Array
 
 _STARTS = 8  # the best places, from which to climb
 _STEPS = 60
-_FIRST_STEP = 0.5  # in standard deviations
+_HALVED_AFTER = 6  # steps, the lower half of the places is given up
+_FIRST_STEP, _LAST_STEP = 0.5, 1e-4  # in standard deviations
 
 
 def climb(density: Callable[[Array], Array], places: Array, sds: Array) -> Array:
     """Return the highest place that is found, (Q, d).
 
     From each of the best places steps go along axes that turn at random; those that lead nowhere
-    become shorter.
+    become shorter. Every few steps only the higher half of the places goes on.
 
     Parameters
     ----------
@@ -27,22 +28,37 @@ def climb(density: Callable[[Array], Array], places: Array, sds: Array) -> Array
     sds : (Q, d)
         Standard deviations: how long steps are.
     """
-    heights = density(places)
-    best = np.argsort(-heights, axis=1)[:, :_STARTS]
-    heights = np.take_along_axis(heights, best, axis=1)
-    places = np.take_along_axis(places, best[:, :, None], axis=1)
-    size = np.full(heights.shape, _FIRST_STEP)
-    n_rows, n, d = places.shape
+    n_rows, _, d = places.shape
+    places, heights, size = _highest(_STARTS, places, density(places))
     turns = ortho_group.rvs(d, size=_STEPS, random_state=0)
-    for axes in turns:
+    for step, axes in enumerate(turns):
+        if step and step % _HALVED_AFTER == 0:
+            places, heights, size = _highest(-(-size.shape[1] // 2), places, heights, size)
+        if size.max() < _LAST_STEP:
+            break
+        n = size.shape[1]
         ways = np.concatenate([axes, -axes]) * sds[:, None, None, :]  # (Q, 1, 2d, d)
         tried = places[:, :, None, :] + size[:, :, None, None] * ways
         found = density(tried.reshape(n_rows, -1, d)).reshape(n_rows, n, 2 * d)
         way = np.argmax(found, axis=2)[:, :, None]
         top = np.take_along_axis(found, way, axis=2)[:, :, 0]
-        higher = top > heights
+        # a place that has ended stays, so that answers do not hang on what else is asked at once
+        higher = (top > heights) & (size >= _LAST_STEP)
         there = np.take_along_axis(tried, way[:, :, :, None], axis=2)[:, :, 0]
         places = np.where(higher[:, :, None], there, places)
         heights = np.where(higher, top, heights)
         size = np.where(higher, size, 0.5 * size)
     return places[np.arange(n_rows), np.argmax(heights, axis=1)]
+
+
+def _highest(
+    count: int, places: Array, heights: Array, size: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """Return the highest of the places (Q, C, d), their heights, and how long steps there are."""
+    best = np.argsort(-heights, axis=1)[:, :count]
+    size = np.full(heights.shape, _FIRST_STEP) if size is None else size
+    return (
+        np.take_along_axis(places, best[:, :, None], axis=1),
+        np.take_along_axis(heights, best, axis=1),
+        np.take_along_axis(size, best, axis=1),
+    )

@@ -45,7 +45,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         return self._map(lambda batch: batch.logpdf(points))
 
     def cdf(self, y: ArrayLike) -> Array:
-        """P(Y <= y) of every query at every y, (Q, G); the joint cdf for d > 1."""
+        """P(Y <= y) of every query at every y, (Q, G); jointly for d > 1, of chains by draws."""
         self._need_positive("cdf")
         points = self._points(y)
         return np.clip(self._map(lambda batch: batch.cdf(points)), 0.0, 1.0)
@@ -56,7 +56,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         return self.summary(["logpdf"], Y)["logpdf"]
 
     def cdf_pairs(self, Y: ArrayLike) -> Array:
-        """P(Y <= Y[i]) of query i, (Q,); the joint cdf for d > 1."""
+        """P(Y <= Y[i]) of query i, (Q,); jointly for d > 1, of chains by draws."""
         self._need_positive("cdf_pairs")
         pairs = self._pairs(Y)
         found = self._each(lambda batch, rows: batch.cdf_each(pairs[rows, None])[:, 0])
@@ -78,11 +78,11 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         return self.summary(["mean"])["mean"]
 
     def var(self) -> Array:
-        """Conditional variance, (Q,) or (Q, d); of chains of outputs by draws."""
+        """Conditional variance, (Q,) or (Q, d); of chains by draws (:meth:`with_draws`)."""
         return self.summary(["var"])["var"]
 
     def std(self) -> Array:
-        """Conditional standard deviation, (Q,) or (Q, d)."""
+        """Conditional standard deviation, (Q,) or (Q, d); of chains by draws."""
         return self.summary(["sd"])["sd"]
 
     def mode(self) -> Array:
@@ -90,7 +90,8 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
 
         The density there is within 1e-8 of the highest for one output, within 1 % for several on
         grids or nodes. For a chain of outputs the search begins at its draws (:meth:`with_draws`):
-        a peak that none of them is near is missed.
+        a peak that none of them is near is missed, and where densities are means over draws of
+        other outputs it is the peak of a mean over few of them.
         """
         return self.summary(["mode"])["mode"]
 
@@ -153,7 +154,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         return ends[..., 0] if self._flat else ends
 
     def cov(self) -> Array:
-        """Conditional covariance matrix, (Q, d, d)."""
+        """Conditional covariance matrix, (Q, d, d); of chains by draws."""
         return self._map(lambda batch: batch.moments()[1])
 
     def quantile(self, q: ArrayLike) -> Array:
@@ -171,7 +172,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         return values[:, 0] if np.ndim(q) == 0 else values
 
     def interval(self, level: float) -> Array:
-        """Equal-tailed interval, (Q, 2); (Q, 2, d) for d > 1."""
+        """Equal-tailed interval, (Q, 2); (Q, 2, d) for d > 1, of chains by draws."""
         level = _coverage(level)
         return self.quantile([0.5 - level / 2, 0.5 + level / 2])
 
@@ -202,7 +203,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         return self._map(lambda batch: batch.entropy())
 
     def square_integral(self) -> Array:
-        """∫ p(y | x)² dy, (Q,)."""
+        """∫ p(y | x)² dy, (Q,); of chains by draws."""
         return self._map(lambda batch: batch.square_integral())
 
     def crps(self, Y: ArrayLike) -> Array:
@@ -216,7 +217,11 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         return np.concatenate(self._each(lambda batch, rows: batch.crps(pairs[rows])))
 
     def sample(self, n: int, random_state: RandomState = None) -> Array:
-        """``n`` exact draws of each query, (Q, n) or (Q, n, d)."""
+        """``n`` exact draws of each query, (Q, n) or (Q, n, d).
+
+        Of a chain where outputs are given that are not first in the order they are chosen among
+        weighted draws, about four for each: some may come again.
+        """
         self._need_positive("sample")
         if n < 1:
             raise InvalidInputError(f"the number of draws must be >= 1; got {n}.")
@@ -272,7 +277,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         """Columns such as mean, sd, var, mode, q05, q50, logpdf, in one pass over the queries.
 
         ``qNN`` is the quantile of NN per cent (``q2.5`` works); ``logpdf`` needs ``Y``, one row
-        per query.
+        per query. What of it is by draws for a chain is so here.
         """
         recipe = Summary(columns)
         if recipe.needs_positive:
@@ -318,7 +323,11 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         return self._labels.outputs
 
     def marginal(self, dims: int | Sequence[int]) -> "ConditionalDistribution":
-        """Distribution of some output columns; an int gives a 1-D distribution without d axis."""
+        """Distribution of some output columns; an int gives a 1-D distribution without d axis.
+
+        Of chains it is exact for the outputs that come first in every order, else by draws of the
+        others (:meth:`with_draws`).
+        """
         flat = isinstance(dims, int | np.integer)
         columns = [int(dims)] if flat else [int(i) for i in dims]  # type: ignore[arg-type,union-attr]
         d = self._source.dim

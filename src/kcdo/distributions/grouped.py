@@ -15,6 +15,7 @@ _NUMBERS = 1 << 20  # densities held at a time
 _PIECES = 96  # of a mixture of many: where they begin and end no longer shows
 _ACCURACY = 1e-9  # of the probability below a quantile
 _DOUBLINGS = 60
+_FEW_MEMBERS = 16  # stand for all where costly densities are asked for at many places
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +60,11 @@ class GroupedBatch(Batch):
     def uniforms(self) -> int:
         """Uniform numbers that a draw is made of."""
         return self.inner.uniforms
+
+    @property
+    def by_draws(self) -> bool:
+        """Whether a density of the members costs much."""
+        return self.inner.by_draws
 
     @property
     def n_draws(self) -> int:
@@ -113,6 +119,16 @@ class GroupedBatch(Batch):
         """Return the mixtures of mapped members."""
         return replace(self, inner=mapped(self.inner))
 
+    def for_many_places(self) -> "GroupedBatch":
+        """Return the same distributions: of few members, if their densities cost much."""
+        if not self.by_draws or len(self.inner) <= _FEW_MEMBERS * len(self):
+            return replace(self, inner=self.inner.for_many_places())
+        bounds = zip(self.starts[:-1], self.starts[1:], strict=True)
+        even = (np.arange(_FEW_MEMBERS) + 0.5) / _FEW_MEMBERS
+        chosen = [a + np.searchsorted(np.cumsum(self.weights[a : b - 1]), even) for a, b in bounds]
+        members = self.inner.take(np.concatenate(chosen)).for_many_places()
+        return GroupedBatch.of_draws(members, _FEW_MEMBERS)
+
     def with_draws(self, n_draws: int, seed: int) -> "GroupedBatch":
         """Return the same distributions; what is computed from draws then uses other draws."""
         return replace(self, inner=self.inner.with_draws(n_draws, seed))
@@ -150,6 +166,15 @@ class GroupedBatch(Batch):
     def cdf_each(self, points: Array) -> Array:
         """Joint cdf of each distribution at its own points."""
         return self._mixed(lambda inner, group: inner.cdf_each(points[group]), points[0].size)
+
+    def pair_picture(self, pair: tuple[int, int], across: Array, up: Array) -> Array:
+        """Return the joint density of two outputs: of costly members the mean of their pictures."""
+        if not self.by_draws:
+            return super().pair_picture(pair, across, up)
+        few = self.for_many_places()
+        pictures = few.inner.pair_picture(pair, across, up)
+        flat = few._sums(few.weights[:, None] * pictures.reshape(len(pictures), -1))
+        return flat.reshape(len(self), len(across), len(up))
 
     def logpdf(self, points: Array) -> Array:
         """Log density at shared points: finite where that of any member is."""

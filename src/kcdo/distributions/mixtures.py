@@ -56,6 +56,11 @@ class MixtureBatch(Batch):
         return max(part.uniforms for part in self.parts)
 
     @property
+    def by_draws(self) -> bool:
+        """Whether a density of any part costs much."""
+        return any(part.by_draws for part in self.parts)
+
+    @property
     def n_draws(self) -> int:
         """Draws that stand for a distribution of several outputs."""
         return min(part.n_draws for part in self.parts)

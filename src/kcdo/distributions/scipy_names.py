@@ -49,7 +49,7 @@ class ScipyNames(ABC):
         return self.quantile(q)
 
     def median(self) -> Array:
-        """Median of each marginal, (Q,) or (Q, d)."""
+        """Median of each marginal, (Q,) or (Q, d); of chains by draws."""
         return self.quantile(0.5)
 
     def sf(self, y: ArrayLike) -> Array:

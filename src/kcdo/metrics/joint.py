@@ -140,9 +140,9 @@ def dawid_sebastiani_score(
     """Dawid-Sebastiani score, ``log det Σ + (y - μ)ᵀ Σ⁻¹ (y - μ)``; the lower, the better.
 
     It sees mean μ and covariance Σ of the distribution, no more; for a normal distribution it is
-    twice the negative log score, up to a constant (Dawid and Sebastiani, 1999). Exact where the
-    distributions have a method ``cov``, as those of kcdo; else from the moments of draws, by the
-    package scoringrules (``kcdo[metrics]``).
+    twice the negative log score, up to a constant (Dawid and Sebastiani, 1999). By the moments
+    where the distributions have a method ``cov``, as those of kcdo (exact on grids, by their fixed
+    draws of chains); else from those of draws, by the package scoringrules (``kcdo[metrics]``).
 
     Parameters
     ----------
