@@ -347,6 +347,10 @@ def test_held_out_rows_of_a_stream_need_no_second_pass(weights):
     summed = system.condensed(lambda rows: rows, B, N).targets
     found = system.held_out_at(side.points[SOME], side.omega[SOME], B[SOME], summed)
     np.testing.assert_allclose(found, side.refitted(B)[SOME], rtol=1e-7, atol=1e-9)
+    section = system.section(side.points[SOME])
+    errors = B[SOME] - section @ system.solve(summed)
+    found = system.leverages.held_out_errors(errors, section, side.omega[SOME])
+    np.testing.assert_allclose(B[SOME] - found, side.refitted(B)[SOME], rtol=1e-7, atol=1e-9)
 
 
 def test_objects_are_not_grouped():

@@ -206,8 +206,9 @@ def _spread(
     ridge = parameters.noise / groups.totals
     centres = Centres(parameters.kernel, groups.points, settings.n_jobs)
     spread = Spread(centres, ridge, parameters.noise, signal)
-    diagonal = np.einsum("ij,ij->i", spread.whitener, spread.whitener)[groups.member_of]
-    remaining = one_minus_leverage(groups, ridge, diagonal)
+    # predictions need the whitener anyway, which has the diagonal of the inverse at no cost
+    diagonal = np.einsum("ij,ij->i", spread.whitener, spread.whitener)
+    remaining = one_minus_leverage(groups, ridge, diagonal[groups.member_of])
     ratio = np.empty(len(rows))
     ratio[chosen] = parameters.noise / np.maximum(remaining, 1e-12)
     others = np.setdiff1d(np.arange(len(rows)), chosen)

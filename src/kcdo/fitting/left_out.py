@@ -13,7 +13,7 @@ import numpy as np
 from kcdo.arrays import Array
 from kcdo.kernels import FreeScales
 from kcdo.linalg import symmetric_inverse, weighted_square
-from kcdo.systems import Groups, left_out_share, one_minus_leverage, residuals
+from kcdo.systems import Groups, group_errors, left_out_share, one_minus_leverage, residuals
 
 Leave = Literal["row", "group"]
 
@@ -96,7 +96,7 @@ def _leave_group(
         none = np.zeros(len(ridge))
         return _Inner(np.zeros_like(G), total, -total / diagonal[:, None], of_diagonal, none)
 
-    return (means - solved / diagonal[:, None])[groups.member_of], pullback
+    return (means - group_errors(solved, diagonal))[groups.member_of], pullback
 
 
 def _leave_row(

@@ -14,7 +14,7 @@ from kcdo.fitting.losses import Loss, Scoring
 from kcdo.kernels import FreeScales
 from kcdo.linalg import NotPositiveDefiniteError, symmetric_inverse, weighted_square
 from kcdo.parallel import ordered_map
-from kcdo.systems import Groups, System
+from kcdo.systems import Groups, System, group_errors
 
 _CACHED_VALUES = 200_000
 _LEAST_AMPLITUDE = 1e-300
@@ -264,9 +264,9 @@ class RegressionLoss(MarginalLikelihood):
 
     def _errors(self, solved: Array, inverse: Array, noise: float) -> tuple[Array, Array]:
         """Return what means of groups are off by without themselves, and variances of rows."""
-        diagonal = inverse.diagonal()[:, None]
-        own = noise * (1.0 - 1.0 / self.groups.totals)[:, None]
-        return solved / diagonal, 1.0 / diagonal + own
+        diagonal = inverse.diagonal()
+        own = noise * (1.0 - 1.0 / self.groups.totals)
+        return group_errors(solved, diagonal), (1.0 / diagonal + own)[:, None]
 
     def _scored(self, errors: Array, variance: Array) -> tuple[float, Array, Array]:
         """Return the score, and its slopes in errors (G, d) and variances (G, 1)."""

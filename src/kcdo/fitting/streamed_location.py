@@ -187,10 +187,11 @@ class ResidualMap:
         """Return the residuals, (N, d)."""
         X, Y, weights = chunk
         location, scale = self.map(X)
-        if self.leverages is None:  # they are at most m, all together
-            return (Y - location) / scale
-        section = self.map.location.centres.section(X)
-        return (Y - location) / (self.leverages.one_minus(section, weights)[:, None] * scale)
+        errors = Y - location
+        if self.leverages is not None:  # all of them together are at most m
+            section = self.map.location.centres.section(X)
+            errors = self.leverages.held_out_errors(errors, section, weights)
+        return errors / scale
 
 
 def _best_scale(

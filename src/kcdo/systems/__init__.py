@@ -15,7 +15,12 @@ from kcdo.systems.exact import BlockProduct, ExactRows, ExactSystem
 from kcdo.systems.finding import Finder
 from kcdo.systems.groups import Groups, effective_size
 from kcdo.systems.kept import KeptRows
-from kcdo.systems.leave_one_out import left_out_share, one_minus_leverage, residuals
+from kcdo.systems.leave_one_out import (
+    group_errors,
+    left_out_share,
+    one_minus_leverage,
+    residuals,
+)
 from kcdo.systems.nearest import NEIGHBOURS, NearestRows, NearestSystem, rows_used
 from kcdo.systems.nystrom import Leverages, NystromSystem, WhitenedSums, whitened_basis
 from kcdo.systems.options import Exact, Iterative, Nystrom, Solver
@@ -49,6 +54,7 @@ __all__ = [
     "WhitenedSums",
     "choose_solver",
     "effective_size",
+    "group_errors",
     "left_out_share",
     "may_repeat",
     "one_minus_leverage",

@@ -41,3 +41,8 @@ def residuals(
     rows = np.arange(len(groups.member_of)) if rows is None else rows
     group = groups.member_of[rows]
     return (B[rows] - means[group]) + solved[group] * ridge[group][:, None]
+
+
+def group_errors(solved: Array, diagonal: Array) -> Array:
+    """Return what group means b̄ are off by without their whole group, a_u / (A⁻¹)_uu, (n, k)."""
+    return solved / diagonal[:, None]

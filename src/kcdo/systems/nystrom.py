@@ -201,9 +201,8 @@ class NystromSystem(System):
         pass over the data.
         """
         section = cross_gram(self.kernel, X, self.centres, n_jobs=self.n_jobs)
-        remaining = self.leverages.one_minus(section, weights)[:, None]
-        fitted = section @ self.solve(condensed)
-        return (fitted - (1.0 - remaining) * B) / remaining
+        errors = B - section @ self.solve(condensed)
+        return B - self.leverages.held_out_errors(errors, section, weights)
 
     def one_minus_leverage_at(self, X: NDArray, weights: Array) -> Array:
         """Return 1 - leverage of rows that are among those behind the sums, more than 0."""
@@ -287,6 +286,10 @@ class Leverages:
         """
         norms = squared_norms(section, self.half_inverse)
         return np.maximum(1.0 - norms * (1.0 if self.counts else weights), _LEAST_OF_SUMS)
+
+    def held_out_errors(self, errors: Array, section: Array, weights: Array) -> Array:
+        """Return errors (b, k) of such rows as they would be without each row itself."""
+        return errors / self.one_minus(section, weights)[:, None]
 
 
 def squared_norms(section: Array, half_inverse: Array) -> Array:
