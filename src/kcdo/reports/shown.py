@@ -219,5 +219,5 @@ def _output_shape(model: FittedModel, X: Any, inputs: Sequence[Column]) -> tuple
     if not len(complete):
         raise InvalidInputError("no row of X is without missing values: nothing can be shown.")
     first = table_like(X, [column.values[complete[:1]] for column in inputs])
-    mean = model.conditional(first).mean()
-    return mean.ndim == 1, 1 if mean.ndim == 1 else mean.shape[1]
+    dist = model.conditional(first)  # knows its shape before anything is computed
+    return dist.flat, dist.n_outputs
