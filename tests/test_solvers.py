@@ -427,8 +427,12 @@ def test_a_fit_that_memory_does_not_allow_exactly_is_streamed(monkeypatch):
     )
 
 
-def test_the_papers_rule_is_always_exact(monkeypatch):
-    monkeypatch.setattr("kcdo.systems.choice._LARGEST_AUTOMATIC_EXACT", 10)
+def test_the_papers_rule_is_exact_without_a_look_at_rows_or_memory(monkeypatch):
+    def asked(*_):
+        raise AssertionError("the paper's rule needs no choice of a solver")
+
+    monkeypatch.setattr("kcdo.estimators.conditional.choose_solver", asked)
+    monkeypatch.setattr("kcdo.estimators.conditional.may_repeat", asked)
     X = np.linspace(0, 1, 30)[:, None]
     model = kcdo.ConditionalDensityOperator(selection="paper").fit(X, X[:, 0] ** 2)
     assert model.report_.method == "exact"
