@@ -18,8 +18,7 @@ from kcdo.errors import InvalidInputError
 from kcdo.fitting import Chunk, NearRowJudges, NearRows, Pilot
 from kcdo.kernels import Kernel, after_warps, metric_coordinates, without_warps
 from kcdo.systems import KeptRows, NystromSums
-
-Categories = dict[int, dict[Hashable, int]]
+from kcdo.validation import Categories
 
 PART_ROWS = 1 << 15  # rows that one thread sums at a time; part of what fixes the bits of a fit
 

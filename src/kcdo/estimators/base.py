@@ -132,7 +132,7 @@ class ConditionalEstimator(ReportHtml, SavedModel, NestedOptions):
         for name in _FITTED:
             self.__dict__.pop(name, None)
 
-    def _encode_more(
+    def _checked_more(
         self, X: Any, Y: Any, sample_weight: Any, *, learn: bool = False, alone: bool = False
     ) -> tuple[NDArray, Array, Array]:
         """Check further rows against the first ones; ``learn`` admits new categories.

@@ -2,142 +2,124 @@
 
 import warnings
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kcdo.components import StreamEffort
 from kcdo.distributed import Draw, Engine, Look, Overview, Task, pilot_of
 from kcdo.errors import InvalidInputError
-from kcdo.estimators.base import ConditionalEstimator
+from kcdo.estimators.fitted import FirstColumns, FittedDensity
 from kcdo.estimators.parameters import checked_seed
 from kcdo.fitting import Chunk, Pilot, pilot_size
 from kcdo.systems import Nystrom
-from kcdo.transforms import strictly_inside, transform_for
-from kcdo.validation import column_names, warn_few_values
-
-_LEARNT = (
-    "_encoder",
-    "_flat",
-    "_n_outputs",
-    "_transform",
-    "target_names_",
-    "n_features_in_",
-    "feature_names_in_",
-)
+from kcdo.validation import Categories, column_names, warn_few_values
 
 
 @dataclass(frozen=True, eq=False)
 class ChunkReader:
     """Checks chunks (X, y) or (X, y, weight) against the columns of the first one.
 
-    ``estimator`` knows these columns; it may be pickled and need not be fitted.
+    ``model`` knows these columns; it may be pickled and need not be fitted.
     """
 
-    estimator: Any
+    model: FittedDensity
 
-    def looked_at(self, chunk: Any) -> tuple[Chunk, dict[int, dict[Any, int]]]:
+    def looked_at(self, chunk: Any) -> tuple[Chunk, Categories]:
         """Return the rows with outputs as they came, and the categories met."""
-        other = copy(self.estimator)
-        known: dict[int, dict[Any, int]] = {place: {} for place in other._encoder.categories}
-        other._encoder = replace(other._encoder, categories=known)
+        other = copy(self.model)
+        other._take_categories({place: {} for place in self.model._categories})
         rows = _read(other, chunk, learn=True)
-        if other._transform is not None:
-            strictly_inside(other._transform, rows[1])
-        return rows, other._encoder.categories
+        other._inside(rows[1])
+        return rows, other._categories
 
     def raw(self, chunk: Any) -> Chunk | None:
         """Return the rows with outputs as they came; None of a chunk without rows."""
-        return _read(self.estimator, chunk) if len(chunk[0]) else None
+        return _read(self.model, chunk) if len(chunk[0]) else None
 
     def encoded(self, chunk: Any) -> Chunk | None:
         """Return the rows as the fit sees them; None of a chunk without rows."""
         rows = self.raw(chunk)
-        return None if rows is None else (rows[0], self.estimator._to_unbounded(rows[1]), rows[2])
+        return None if rows is None else (rows[0], self.model._to_unbounded(rows[1]), rows[2])
 
 
 @dataclass(frozen=True, eq=False)
 class _LearnColumns(Task):
-    """Learns from one chunk what its columns are; returns what an estimator keeps of that."""
+    """Learns from one chunk what its columns are."""
 
-    estimator: Any
+    model: FittedDensity
 
-    def __call__(self, item: Any) -> dict[str, Any] | None:
-        """Return the attributes, None of a chunk without rows."""
+    def __call__(self, item: Any) -> FirstColumns | None:
+        """Return the columns, None of a chunk without rows."""
         _, chunk = item
         if not len(chunk[0]):
             return None
-        other = copy(self.estimator)
+        other = copy(self.model)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # few values in one chunk say nothing of the others
             other._encode(chunk[0], chunk[1], None, least=1)
-        return {name: vars(other)[name] for name in _LEARNT if name in vars(other)}
+        return other._first_columns()
 
 
-def looked_through(estimator: Any, engine: Engine, options: Nystrom) -> tuple[Overview, Pilot]:
+def looked_through(
+    model: FittedDensity, engine: Engine, options: Nystrom, effort: StreamEffort
+) -> tuple[Overview, Pilot]:
     """Look at all chunks and draw a sample of their rows, as the fit sees them.
 
-    The estimator learns columns, categories and how near bounds are felt.
+    The model learns columns, categories and how near bounds are felt.
     """
-    _learn_columns(estimator, engine)
+    _learn_columns(model, engine)
     overview: Overview = engine.total(
-        Look(ChunkReader(estimator)), Overview.plus, "looking at the chunks"
+        Look(ChunkReader(model)), Overview.plus, "looking at the chunks"
     )
     engine.facts.rows, engine.facts.nbytes = overview.n_rows, overview.nbytes
     if overview.n_rows < 2:
         raise InvalidInputError(f"Found {overview.n_rows} sample(s) in the chunks; 2 are required.")
-    _learn_categories(estimator, overview)
-    size = pilot_size(options, overview.n_rows, estimator._effort.streamed)
-    seed = checked_seed(estimator.random_state)
-    draw = Draw(ChunkReader(estimator), tuple(overview.starts), size, seed)
+    # numbered in the order in which they appear
+    model._take_categories(overview.codes(getattr(model, "feature_names_in_", None)))
+    size = pilot_size(options, overview.n_rows, effort)
+    seed = checked_seed(model.random_state)
+    draw = Draw(ChunkReader(model), tuple(overview.starts), size, seed)
     drawn = engine.total(draw, draw.add, "sample of the rows")
-    return overview, _unbounded(estimator, pilot_of(drawn, overview))
+    return overview, _unbounded(model, pilot_of(drawn, overview))
 
 
-def _learn_columns(estimator: Any, engine: Engine) -> None:
+def _learn_columns(model: FittedDensity, engine: Engine) -> None:
     """Let the first chunk that has rows fix names, types and the number of outputs."""
     number = 0
     while True:
         try:
-            learnt = engine.one(number, _LearnColumns(estimator))
+            first: FirstColumns | None = engine.one(number, _LearnColumns(model))
         except IndexError:
             raise InvalidInputError("Found 0 sample(s) in the chunks; 2 are required.") from None
-        if learnt is not None:
-            vars(estimator).update(learnt)
+        if first is not None:
+            model._take_columns(first)
             return
         number += 1
 
 
-def _learn_categories(estimator: Any, overview: Overview) -> None:
-    """Take over the categories of all chunks, numbered in the order in which they appear."""
-    names = getattr(estimator, "feature_names_in_", None)
-    estimator._encoder = replace(estimator._encoder, categories=overview.codes(names))
-
-
-def _unbounded(estimator: Any, pilot: Pilot) -> Pilot:
+def _unbounded(model: FittedDensity, pilot: Pilot) -> Pilot:
     """Map the outputs of the sample to the whole line, by a transform that the sample fixes."""
-    warn_few_values(pilot.Y, estimator.target_names_)
-    if estimator.support is None:
+    warn_few_values(pilot.Y, model.target_names_)
+    if model.support is None:
         return pilot
-    ends = np.vstack([pilot.lower, pilot.upper])
-    estimator._transform = transform_for(estimator.support, pilot.Y, pilot.weights, ends)
-    return pilot.seen_through(estimator._to_unbounded)
+    model._take_bounds(pilot.Y, pilot.weights, np.vstack([pilot.lower, pilot.upper]))
+    return pilot.seen_through(model._to_unbounded)
 
 
-def _read(estimator: Any, chunk: Any, *, learn: bool = False) -> Chunk:
+def _read(model: FittedDensity, chunk: Any, *, learn: bool = False) -> Chunk:
     if len(chunk) not in (2, 3):
         raise InvalidInputError(f"a chunk is (X, y) or (X, y, weight); got {len(chunk)} parts.")
     X, Y, *weight = chunk
-    _check_order(estimator, column_names(X))
+    _check_order(model, column_names(X))
     # with outputs as they came: how near a bound is felt is not known before all are looked at
-    return ConditionalEstimator._encode_more(
-        estimator, X, Y, weight[0] if weight else None, learn=learn
-    )
+    return model._checked_more(X, Y, weight[0] if weight else None, learn=learn)
 
 
-def _check_order(estimator: Any, names: list[str] | None) -> None:
+def _check_order(model: FittedDensity, names: list[str] | None) -> None:
     """Say which column is another one than in the first chunk."""
-    first = getattr(estimator, "feature_names_in_", None)
+    first = getattr(model, "feature_names_in_", None)
     if names is None or first is None or names == list(first):
         return
     for place, expected in enumerate(first):

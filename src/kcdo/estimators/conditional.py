@@ -23,11 +23,10 @@ from kcdo.components import (
 from kcdo.distributed import engine_for
 from kcdo.distributions import Positivity
 from kcdo.errors import InvalidInputError, KcdoWarning
-from kcdo.estimators.fitted import FittedDensity
 from kcdo.estimators.importances import column_importances
 from kcdo.estimators.kin import check_kin, kin_of_rows
 from kcdo.estimators.parameters import check_chain, check_parameters
-from kcdo.estimators.streamed import add_models, add_rows, fit_chunks, fit_sums, need_sums
+from kcdo.estimators.streamed import StreamedDensity
 from kcdo.fitting import DEFAULT_ALPHA, RULES, ModelSpec, joint_fit, ridge_value
 from kcdo.fitting.stages import JOINT_SHARES, SHARES, pass_shares
 from kcdo.kernels import Kernel
@@ -49,7 +48,7 @@ _LESS = (
 )
 
 
-class ConditionalDensityOperator(FittedDensity):
+class ConditionalDensityOperator(StreamedDensity):
     """Conditional density estimation by the kernel conditional density operator.
 
     ``p̂(·|x') = Σ_j w_j(x') (C_ρ + α')⁻¹ ℓ(y_j, ·),  w(x') = (K + NαI)⁻¹ k(X, x')``, in closed form
@@ -252,28 +251,6 @@ class ConditionalDensityOperator(FittedDensity):
         )
         return other
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Add rows to the fit; the first call fixes centres, box, scaling and kernels.
-
-        The sums are those of one :meth:`fit` by the same centres; the model is solved anew.
-        """
-        check_parameters(self)
-        self._refuse_a_deadline("partial_fit")
-        add_rows(self, X, y, sample_weight)
-        return self
-
-    def merge(self, *others: Self) -> Self:
-        """Add the sums of models made by :meth:`worker`, which saw other rows in partial_fit."""
-        add_models(self, others)
-        return self
-
-    def worker(self) -> Self:
-        """Return a model with the same centres, kernels and grid, and no data yet."""
-        need_sums(self)
-        other = self._without("_operator", "_parameters", "report_", "stream_")
-        other._plan, other.sums_ = self._plan, self._plan.empty_sums()
-        return other
-
     # --- how a fit comes about
 
     def _fit(
@@ -298,7 +275,7 @@ class ConditionalDensityOperator(FittedDensity):
             self._refuse_a_deadline("a fit to chunks")
             try:
                 with blas_limit(1):  # the bits of a solution depend on the threads that share it
-                    fit_chunks(self, engine, started, rows_at)
+                    self._fit_chunks(engine, started, rows_at)
             except BaseException:
                 self._forget()  # a fit that fails leaves nothing half-fitted
                 raise
@@ -313,20 +290,13 @@ class ConditionalDensityOperator(FittedDensity):
             with blas_limit(1 if len(rows) <= self._effort.one_thread_rows else None):
                 self._fit_automatic(rows.in_order(), solver, started)
         elif not solver.every_input:
-            fit_sums(self, rows, solver, started)
+            self._fit_sums(rows, solver, started)
         else:
             rows = rows.in_order()
             groups = Groups.of(rows.X, rows.weights)
             system, output = RULES[self.selection](self._spec(solver), groups, rows.Y)
             operator = DensityOperator.solved(system, output, rows.Y, self.positivity)
             self._finish(system, operator, len(rows), started)
-
-    def _refuse_a_deadline(self, what: str) -> None:
-        if self.max_seconds is not None:
-            raise InvalidInputError(
-                f"max_seconds= is for rows in memory: {what} passes over all rows, however long "
-                'that takes. Leave it out; selection="heuristic" is the fastest.'
-            )
 
     def _fit_automatic(self, rows: Rows, solver: Solver, started: float) -> None:
         deadline = Deadline(self.max_seconds)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -37,7 +38,20 @@ from kcdo.namespaces import in_kind
 from kcdo.reports import write_report
 from kcdo.systems import NystromSums, Queries, System
 from kcdo.transforms import Columns, Support, strictly_inside, transform_for
-from kcdo.validation import check_outputs, warn_few_values
+from kcdo.validation import Categories, InputEncoder, check_outputs, warn_few_values
+
+
+@dataclass(frozen=True, eq=False)
+class FirstColumns:
+    """What the first rows of a fit fix for all others: names, types, the number of outputs."""
+
+    encoder: InputEncoder
+    flat: bool
+    n_outputs: int
+    transform: Columns | None
+    target_names: tuple[str, ...] | None
+    n_features: int | None  # None of inputs that are objects
+    feature_names: NDArray | None
 
 
 class FittedDensity(ConditionalEstimator):
@@ -168,6 +182,42 @@ class FittedDensity(ConditionalEstimator):
             need(self._plan.output.measure.dim == d, "the outputs of the streamed fit")
             shape(self.sums_.targets, self._plan.n_targets, len(self._plan.centres))
 
+    # --- columns of data that come in parts
+
+    def _first_columns(self) -> FirstColumns:
+        """Return what other rows are checked against."""
+        return FirstColumns(
+            self._encoder,
+            self._flat,
+            self._n_outputs,
+            self._transform,
+            self.target_names_,
+            getattr(self, "n_features_in_", None),
+            getattr(self, "feature_names_in_", None),
+        )
+
+    def _take_columns(self, first: FirstColumns) -> None:
+        """Take over what another estimator learnt from the first rows."""
+        self._encoder, self._transform = first.encoder, first.transform
+        self._flat, self._n_outputs = first.flat, first.n_outputs
+        self.target_names_ = first.target_names
+        if first.n_features is not None:
+            self.n_features_in_ = first.n_features
+        if first.feature_names is not None:
+            self.feature_names_in_ = first.feature_names
+
+    @property
+    def _categories(self) -> Categories:
+        """Codes of the values of each categorical column."""
+        return self._encoder.categories
+
+    def _take_categories(self, categories: Categories) -> None:
+        """Let these be the values of the categorical columns, whatever was known before.
+
+        The encoder is a new one: copies of this estimator may share the one before.
+        """
+        self._encoder = replace(self._encoder, categories=categories)
+
     # --- outputs with bounds
 
     def _checked(
@@ -175,24 +225,30 @@ class FittedDensity(ConditionalEstimator):
     ) -> tuple[NDArray, Array, Array]:
         inputs, outputs, weights = super()._checked(X, Y, sample_weight, least)
         warn_few_values(outputs, self.target_names_)
-        self._transform = (
-            None if self.support is None else transform_for(self.support, outputs, weights)
-        )
+        self._take_bounds(outputs, weights)
         return inputs, self._to_unbounded(outputs), weights
 
     def _encode_more(
         self, X: Any, Y: Any, sample_weight: Any, *, learn: bool = False, alone: bool = False
     ) -> tuple[NDArray, Array, Array]:
-        inputs, outputs, weights = super()._encode_more(
-            X, Y, sample_weight, learn=learn, alone=alone
-        )
+        """Check further rows against the first ones, with outputs as the fit sees them."""
+        inputs, outputs, weights = self._checked_more(X, Y, sample_weight, learn=learn, alone=alone)
         return inputs, self._to_unbounded(outputs), weights
+
+    def _take_bounds(self, outputs: Array, weights: Array, ends: Array | None = None) -> None:
+        """Let rows tell how near declared bounds are felt, see :func:`transform_for`."""
+        self._transform = (
+            None if self.support is None else transform_for(self.support, outputs, weights, ends)
+        )
+
+    def _inside(self, outputs: Array) -> Array:
+        """Return outputs inside of declared bounds; raise if any lies beyond."""
+        return outputs if self._transform is None else strictly_inside(self._transform, outputs)
 
     def _to_unbounded(self, outputs: Array) -> Array:
         """Return outputs on the whole line, where bounds were declared."""
-        if self._transform is None:
-            return outputs
-        return self._transform.forward(strictly_inside(self._transform, outputs))
+        inside = self._inside(outputs)
+        return inside if self._transform is None else self._transform.forward(inside)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -187,7 +187,7 @@ class ResidualMap:
         """Return the residuals, (N, d)."""
         X, Y, weights = chunk
         location, scale = self.map(X)
-        errors = Y - location
+        errors: Array = Y - location
         if self.leverages is not None:  # all of them together are at most m
             section = self.map.location.centres.section(X)
             errors = self.leverages.held_out_errors(errors, section, weights)

@@ -1,7 +1,12 @@
 """The boundary: user data become checked float arrays here, and nowhere else."""
 
 from kcdo.validation.columns import category_columns, column_names, is_missing
-from kcdo.validation.encoding import InputEncoder, categorical_positions, default_kernel
+from kcdo.validation.encoding import (
+    Categories,
+    InputEncoder,
+    categorical_positions,
+    default_kernel,
+)
 from kcdo.validation.numbers import (
     check_matrix,
     check_outputs,
@@ -11,6 +16,7 @@ from kcdo.validation.numbers import (
 )
 
 __all__ = [
+    "Categories",
     "InputEncoder",
     "categorical_positions",
     "category_columns",

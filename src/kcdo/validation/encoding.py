@@ -26,6 +26,8 @@ from kcdo.validation.columns import (
 from kcdo.validation.numbers import check_cells, check_finite, check_range, float_array
 from kcdo.validation.refusals import refuse_kinds, refuse_masked
 
+Categories = dict[int, dict[Hashable, int]]  # codes of values, by the position of a column
+
 _FEW_NAMES = 10
 
 
@@ -50,7 +52,7 @@ class InputEncoder:
     """Turns inputs into the array that the kernel sees, the same way at every call."""
 
     kernel: Kernel
-    categories: dict[int, dict[Hashable, int]] = field(default_factory=dict)
+    categories: Categories = field(default_factory=dict)
     objects: bool = False
     library: str | None = None  # of the data frame that the training inputs were
     missing: bool = False  # whether numbers may be missing
