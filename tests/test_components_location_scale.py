@@ -19,6 +19,7 @@ from kcdo.systems import Centres, ExactRows, Groups, NearestRows, WhitenedSums
 
 KERNEL = Matern((1.0, 2.0), smoothness=2.5)
 NOISE = 0.15
+SHARES = Effort().believed_shares
 
 
 def data(n=40, seed=0, repeats=False):
@@ -114,13 +115,14 @@ def test_the_scale_follows_noise_that_varies():
     assert spread[1] / spread[0] == pytest.approx(1.0, abs=0.35)
 
 
-def test_varying_noise_is_held_out_too(monkeypatch):
+def test_varying_noise_is_held_out_too():
     """The factor of a row's noise is regressed on the other rows."""
-    monkeypatch.setattr("kcdo.components.location_map._SHARES", (1.0,))
+    whole = Effort(believed_shares=(1.0,))
     X, Y = data(30)
     kernel, noise = Gaussian((1.0, 1.5)), 0.7
     even_model, even = fit(X, Y)
-    _, varying = fit(X, Y, parameters=LocationParameters(KERNEL, NOISE, kernel, noise))
+    parameters = LocationParameters(KERNEL, NOISE, kernel, noise)
+    _, varying = fit(X, Y, parameters=parameters, effort=whole)
     variance = even.scale**2 / even_model.factor**2
     logs = log_squares((Y - even.location) ** 2 / variance)
     centre = logs.mean(axis=0)
@@ -140,7 +142,7 @@ def test_varying_noise_is_believed_as_far_as_the_residuals_vary(steepness, share
     logs = rng.normal(size=(400, 2))
     squared = np.exp(steepness * logs) * rng.normal(size=(400, 2)) ** 2
     squared[0] = 1e6  # one outlier does not decide
-    found = _believed_share(logs, squared, np.ones(400), 3)
+    found = _believed_share(logs, squared, np.ones(400), 3, SHARES)
     np.testing.assert_allclose(found, share, atol=0.25)
 
 
@@ -149,9 +151,9 @@ def test_a_gain_of_chance_is_not_believed():
     rng = np.random.default_rng(6)
     logs = 0.2 * rng.normal(size=(400, 1))
     squared = np.exp(logs) * rng.normal(size=(400, 1)) ** 2
-    assert _believed_share(logs, squared, np.ones(400), 0)[0] > 0.0
-    assert _believed_share(logs, squared, np.ones(400), 11)[0] == 0.0
-    assert _believed_share(logs, squared, np.full(400, 30.0), 11)[0] > 0.0  # of many rows it is
+    assert _believed_share(logs, squared, np.ones(400), 0, SHARES)[0] > 0.0
+    assert _believed_share(logs, squared, np.ones(400), 11, SHARES)[0] == 0.0
+    assert _believed_share(logs, squared, np.full(400, 30.0), 11, SHARES)[0] > 0.0  # many rows
 
 
 def test_a_floor_of_the_scale():

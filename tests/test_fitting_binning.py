@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 import kcdo
+from kcdo.components import StreamEffort
 from kcdo.fitting import OutputBins
 from kcdo.kernels import DensityKernel
 from kcdo.measures import Grid, Scattered
 from kcdo.reconstruction import Reconstruction
+
+FINEST = StreamEffort().bins_per_scale
 
 
 def grid_side(kernel, shape):
@@ -33,10 +36,9 @@ def binning_error(side, bins, Y):
         (kcdo.Gaussian(0.8).on([1]) * kcdo.Matern(0.9, smoothness=2.5).on([0]), (21, 17), 8),
     ],
 )
-def test_binned_embeddings_err_less_than_their_bound(monkeypatch, kernel, shape, per_scale):
-    monkeypatch.setattr("kcdo.fitting.binning._FINEST", per_scale)
+def test_binned_embeddings_err_less_than_their_bound(kernel, shape, per_scale):
     side = grid_side(kernel, shape)
-    bins = OutputBins.of(side, 3)
+    bins = OutputBins.of(side, 3, per_scale)
     n = 3000 if len(shape) == 1 else 200
     Y = np.random.default_rng(0).uniform(-6.5, 6.5, (n, len(shape)))  # many outside the box
     Y[: n // 2] /= 3.0
@@ -48,9 +50,9 @@ def test_binned_embeddings_err_less_than_their_bound(monkeypatch, kernel, shape,
 @pytest.mark.parametrize("kernel", [kcdo.Laplace(0.5), kcdo.Matern(0.5, smoothness=0.5)])
 def test_a_kernel_with_a_kink_is_not_binned(monkeypatch, kernel):
     side = grid_side(kernel, (41,))
-    assert OutputBins.of(side, 3) is None
+    assert OutputBins.of(side, 3, FINEST) is None
     monkeypatch.setattr("kcdo.fitting.binning._LARGEST_ERROR", 1.0)
-    bins = OutputBins.of(side, 3)  # 1.6 % at the kink
+    bins = OutputBins.of(side, 3, FINEST)  # 1.6 % at the kink
     Y = np.random.default_rng(0).uniform(-2, 2, (3000, 1))
     error = binning_error(side, bins, Y)
     assert 0.8 * bins.error < error <= bins.error
@@ -58,17 +60,17 @@ def test_a_kernel_with_a_kink_is_not_binned(monkeypatch, kernel):
 
 def test_bins_get_coarser_before_they_are_given_up(monkeypatch):
     side = grid_side(kcdo.Gaussian(0.5), (41,))
-    fine = OutputBins.of(side, 100)
+    fine = OutputBins.of(side, 100, FINEST)
     assert fine.error == pytest.approx(1 / 32**2 / 8, rel=0.02)
     monkeypatch.setattr("kcdo.fitting.binning._LARGEST_SUMS", 8 * 100 * fine.n_bins // 3)
-    assert OutputBins.of(side, 100).error == pytest.approx(1 / 8**2 / 8, rel=0.02)
+    assert OutputBins.of(side, 100, FINEST).error == pytest.approx(1 / 8**2 / 8, rel=0.02)
     monkeypatch.setattr("kcdo.fitting.binning._LARGEST_SUMS", 1000)
-    assert OutputBins.of(side, 100) is None
+    assert OutputBins.of(side, 100, FINEST) is None
 
 
 def test_what_has_no_bins():
     radial = grid_side(kcdo.Matern(0.5), (9, 9))
     nodes = np.random.default_rng(0).normal(size=(9, 1))
     sample = Reconstruction(Scattered(nodes, np.ones(9)), DensityKernel(kcdo.Gaussian(0.5), 1), 0.1)
-    assert OutputBins.of(radial, 3) is None
-    assert OutputBins.of(sample, 3) is None
+    assert OutputBins.of(radial, 3, FINEST) is None
+    assert OutputBins.of(sample, 3, FINEST) is None

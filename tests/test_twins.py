@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 import kcdo
-from kcdo.components import Atoms, Settings, Twins
+from kcdo.components import Atoms, Effort, Settings, Twins
 from kcdo.distributions import StudentTail
 from kcdo.errors import InvalidInputError
 from kcdo.fitting.twins import choose_twins, without_copies
@@ -196,10 +196,10 @@ def test_rows_that_agree_by_chance_are_no_copies(short_searches):
     assert getattr(model._operator, "twins", None) is None
 
 
-def test_where_very_many_rows_have_the_same_inputs_they_are_no_twins(monkeypatch):
-    monkeypatch.setattr("kcdo.fitting.twins._MOST_TWINS", 20)
+def test_where_very_many_rows_have_the_same_inputs_they_are_no_twins():
     rows = Rows(np.zeros((40, 1)), np.arange(40.0)[:, None], np.ones(40))
-    assert choose_twins(NormalModel(), rows, None, Settings()) is None
+    few = Settings(effort=Effort(most_twins=20))
+    assert choose_twins(NormalModel(), rows, None, few) is None
 
 
 @dataclass
@@ -234,7 +234,7 @@ def test_twins_that_do_not_agree_say_nothing(short_searches):
     assert model._operator.twins is None
 
 
-def test_few_twins_are_not_asked(short_searches, monkeypatch):
-    monkeypatch.setattr("kcdo.fitting.twins._FEWEST_TWINS", 1000)
+def test_few_twins_are_not_asked(give_effort):
+    give_effort(fewest_twins=1000)
     model = kcdo.ConditionalDensityOperator().fit(*repeated(agree=True))
     assert model._operator.twins is None

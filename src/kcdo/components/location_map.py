@@ -24,7 +24,6 @@ from kcdo.systems import Centres, ExactRows, Groups, Queries, RegressionSystem, 
 LARGEST_RESIDUAL = 7.0
 _LEAST_SQUARE = 1e-4  # a residual of 0 must not become log 0
 LEAST_SIGNAL = 1e-290
-_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 _QUERIES_AT_A_TIME = 8192
 LARGEST_SQUARE = 25.0  # of standardised residuals: outliers do not widen the others
 _MEDIAN_SQUARE = 0.455  # of a standard normal
@@ -236,14 +235,21 @@ def _varying_noise(
     others = np.setdiff1d(np.arange(len(rows)), chosen)
     if len(others):
         held_out[others] = regression(rows.X[others])
-    believed = _believed_share(held_out, squared, rows.weights, parameters.noise_scales + 1)
+    n_parameters, shares = parameters.noise_scales + 1, settings.effort.believed_shares
+    believed = _believed_share(held_out, squared, rows.weights, n_parameters, shares)
     shrunk = replace(
         regression, coefficients=believed * regression.coefficients, offset=believed * offset
     )
     return shrunk, believed * held_out
 
 
-def _believed_share(log_noise: Array, squared: Array, weights: Array, n_parameters: int) -> Array:
+def _believed_share(
+    log_noise: Array,
+    squared: Array,
+    weights: Array,
+    n_parameters: int,
+    shares: tuple[float, ...],
+) -> Array:
     """Return the share c of each held-out log noise g that makes the residuals likeliest, (d,).
 
     -2 log likelihood / N = mean(c g) + log mean(r² e^{-cg}), with the factor of all variances at
@@ -253,12 +259,12 @@ def _believed_share(log_noise: Array, squared: Array, weights: Array, n_paramete
     price = 2.0 * n_parameters / weights.sum()
     counted = without_outliers(squared, weights)
     losses = []
-    for share in _SHARES:
+    for share in shares:
         squares = np.average(counted * np.exp(-share * log_noise), axis=0, weights=weights)
         mean = np.average(share * log_noise, axis=0, weights=weights)
         loss = mean + np.log(np.maximum(squares, LEAST_SIGNAL))  # all may be 0
         losses.append(loss + price * (share > 0))
-    return np.array(_SHARES)[np.argmin(losses, axis=0)]
+    return np.array(shares)[np.argmin(losses, axis=0)]
 
 
 def without_outliers(squared: Array, weights: Array) -> Array:

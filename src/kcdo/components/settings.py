@@ -49,6 +49,9 @@ class StreamEffort:
         Judged rows with near rows of their own, below which scales stay as they are.
     most_labels : int
         Columns up to which each is tried as a label.
+    bins_per_scale : int
+        Bins that outputs are counted in, for each scale of the output kernel: a half or a quarter
+        where their sums would be large.
     """
 
     pilot_rows: int = 2000
@@ -68,6 +71,7 @@ class StreamEffort:
     family_noises: int = 6
     fewest_judges: int = 20
     most_labels: int = 16
+    bins_per_scale: int = 32
 
 
 @dataclass(frozen=True)
@@ -164,6 +168,11 @@ class Effort:
     orders, order_rows, order_folds : int
         Orders of several outputs that are tried and may be mixed; rows that judge them, in how
         many folds.
+    believed_shares : tuple of float
+        Shares of the log of varying noise that are tried, of which residuals choose one.
+    fewest_twins, most_twins : int, float
+        Rows with twins, rows of the very same inputs, that say how much twins tell; twins of such
+        a row on average, beyond which the fit knows these inputs without them.
     streamed : StreamEffort
         Counts of fits to chunks and by sums.
     """
@@ -222,6 +231,9 @@ class Effort:
     orders: int = 3
     order_rows: int = 240
     order_folds: int = 3
+    believed_shares: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
+    fewest_twins: int = 20
+    most_twins: float = 30.0
     streamed: StreamEffort = field(default_factory=StreamEffort)
 
 

@@ -12,7 +12,6 @@ from kcdo.measures import Grid
 from kcdo.reconstruction import Reconstruction
 
 _REACH = 8.0  # scales beyond the box after which an output no longer matters in it
-_FINEST = 32  # bins per output scale
 _LARGEST_SUMS = 1 << 28  # bytes of the sums over bins and centres
 _LARGEST_ERROR = 1e-2
 
@@ -33,13 +32,16 @@ class OutputBins:
         need(self.output.kernel.factors() is not None, "bins of a kernel that is no product")
 
     @classmethod
-    def of(cls, output: Reconstruction, n_centres: int) -> "OutputBins | None":
-        """Return the finest bins whose sums stay small; None where none are fine enough."""
+    def of(cls, output: Reconstruction, n_centres: int, finest: int) -> "OutputBins | None":
+        """Return the finest bins whose sums stay small; None where none are fine enough.
+
+        ``finest`` bins for each scale of the output kernel are tried, then half and a quarter.
+        """
         measure, scales = output.measure, output.kernel.scales
         if not isinstance(measure, Grid) or output.kernel.factors() is None:
             return None
         lower, upper = measure.lower - _REACH * scales, measure.upper + _REACH * scales
-        for per_scale in (_FINEST, _FINEST // 2, _FINEST // 4):
+        for per_scale in (finest, finest // 2, finest // 4):
             counts = np.ceil((upper - lower) * per_scale / scales)
             if 8.0 * np.prod(counts) * n_centres <= _LARGEST_SUMS:
                 bins = cls(output, Grid(lower, upper, tuple(counts.astype(int).tolist())))

@@ -63,19 +63,20 @@ class ResidualPlan:
     ) -> "ResidualPlan":
         """Plan with the output side that the sample chose."""
         output, rows = chosen.output, located.rows
+        effort = spec.settings.effort.streamed
         assert isinstance(output.measure, Grid), "residuals are on a grid"
         lower, upper = output.measure.lower, output.measure.upper
         centres = pilot.centres(chosen.kernel, options, spec.seed)
-        bins = OutputBins.of(output, len(centres))
+        bins = OutputBins.of(output, len(centres), effort.bins_per_scale)
         clipped = np.clip(located.residuals.values, lower, upper)
-        few = slice(0, spec.settings.effort.streamed.weighed_rows)
+        few = slice(0, effort.weighed_rows)
         judges = rows.X[few], clipped[few], rows.weights[few]
         open_spec = replace(spec, alpha=None)
         plan = StreamPlan(
             chosen.kernel, centres, output, bins, open_spec, options.chunk_rows, judges
         )
         plan.require_memory()
-        return cls(plan, located.residual_map(spec.settings.effort.streamed), lower, upper)
+        return cls(plan, located.residual_map(effort), lower, upper)
 
     @property
     def judged(self) -> Rows:

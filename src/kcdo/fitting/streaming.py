@@ -71,8 +71,9 @@ class StreamPlan:
         kernel = with_median_scales(spec.kernel_x, pilot.X, pilot.weights, seed=spec.seed)
         output = output_of_all(replace(spec, kernel_x=kernel), pilot)
         centres = pilot.centres(kernel, options, spec.seed)
-        bins = OutputBins.of(output, len(centres))
-        few = slice(0, spec.settings.effort.streamed.alpha_judges)
+        effort = spec.settings.effort.streamed
+        bins = OutputBins.of(output, len(centres), effort.bins_per_scale)
+        few = slice(0, effort.alpha_judges)
         judges = (pilot.X[few], pilot.Y[few], pilot.weights[few]) if judge_alpha else None
         plan = cls(kernel, centres, output, bins, spec, options.chunk_rows, judges)
         plan.require_memory()

@@ -11,9 +11,7 @@ from kcdo.fitting.problem import Problem
 from kcdo.fitting.search import BestSoFar
 from kcdo.rows import Rows, row_keys, sampled
 
-_FEWEST_TWINS = 20
 _LEAST_PRIOR, _MOST_PRIOR = 0.02, 20.0  # rows that count as much as a twin
-_MOST_TWINS = 30.0  # of a row, on average
 _MANY_COPIES = 0.1  # of the rows: fewer hardly move what is chosen
 _COPIED = 0.5  # of the pairs of rows of the same inputs have the same outputs: these are copies
 _TWIN_CERTAINTY = 2.0  # standard errors
@@ -58,10 +56,13 @@ def choose_twins(
     every = Twins(row_keys(rows.X), y, rows.weights, 1.0, 0.0)
     sizes = every.sizes()
     judged = np.flatnonzero(sizes > 1)
-    if not len(judged) or (len(judged) < _FEWEST_TWINS and copy_of is None):
+    effort = settings.effort
+    if not len(judged) or (len(judged) < effort.fewest_twins and copy_of is None):
         return None
-    judged = judged[sampled(len(judged), settings.effort.weighed_rows, settings.seed + 1)]
-    if sizes[judged].mean() > _MOST_TWINS:  # so many of the same inputs that the fit knows them
+    judged = judged[sampled(len(judged), effort.weighed_rows, settings.seed + 1)]
+    if (
+        sizes[judged].mean() > effort.most_twins
+    ):  # so many of the same inputs that the fit knows them
         return None
     of_row, others = every.found(every.keys[judged])
     apart = judged[of_row] != others
