@@ -44,6 +44,13 @@ def test_the_architecture_page_names_files_that_exist():
     assert [name for name in named if not any((home / name).exists() for home in homes)] == []
 
 
+@pytest.mark.parametrize("room", ["fitting", "components"])
+def test_the_architecture_page_names_every_module_of(room):
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    modules = {path.name for path in (ROOT / "src/kcdo" / room).glob("*.py")} - {"__init__.py"}
+    assert sorted(modules - set(re.findall(rf"`{room}/(\w+\.py)`", text))) == []
+
+
 def test_the_architecture_page_tells_the_stages_of_a_default_fit():
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     fitting = ROOT / "src/kcdo/fitting"
