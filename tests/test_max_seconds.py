@@ -19,6 +19,7 @@ STAGES = [
     "the refined metric",
     "normal scores",
     "the last word on the noise",
+    "directions of features",
     "averages of kernels",
     "a mixture of components",
     "location and scale",
@@ -47,7 +48,7 @@ def fitted_with(looks, Y=None):
     return automatic_fit(spec, Rows(X, outputs, np.ones(len(X)))), deadline
 
 
-@pytest.mark.parametrize("looks", [0, 1, 4, 5, 6, 7, 9])
+@pytest.mark.parametrize("looks", [0, 1, 4, 5, 6, 7, 8, 10])
 def test_a_fit_stops_where_the_time_is_over(looks):
     fit, deadline = fitted_with(looks)
     assert deadline.left_out
@@ -56,8 +57,8 @@ def test_a_fit_stops_where_the_time_is_over(looks):
     assert fit.model.primary.training is not None
     assert sum(fit.parameters.weights.values()) == pytest.approx(1.0)
     components = {part for part in fit.parameters.weights if part != "marginal_tail"}
-    assert ("location_scale" in components) == (looks > 6)
-    assert ("smoothed" in components) == (looks > 8)
+    assert ("location_scale" in components) == (looks > 7)
+    assert ("smoothed" in components) == (looks > 9)
 
 
 def test_several_outputs_stop_too():

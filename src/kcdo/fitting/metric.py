@@ -87,7 +87,7 @@ class Metric:
         return np.append(log_scales, np.log(self.noise))
 
     def on(self, kept: Integers, n_features: int) -> "Metric":
-        """Return the metric of rows that keep some of the features, all those it sees among them.
+        """Return the metric of rows that keep some features, among them all that the metric sees.
 
         A metric that sees all features stays as it is.
         """
@@ -97,6 +97,21 @@ class Metric:
         alone = _on(self.kernel, self.template, kept, n_features)
         columns = np.searchsorted(kept, self.columns)
         return replace(self, kernel=alone, columns=columns).with_mean(mean, self.noise)
+
+    def among(self, columns: Integers, n_features: int) -> "Metric":
+        """Return the metric of rows of more features, of which these columns are those it knew."""
+        log_scales = FreeScales(self.template, len(columns)).log_scales_of(self.kernel)
+        kernel = _embedded(self.template, log_scales, columns, n_features)
+        seen = columns if self.columns is None else columns[self.columns]
+        return replace(self, kernel=kernel, columns=seen)
+
+
+def _embedded(template: Kernel, log_scales: Array, columns: Integers, n_features: int) -> Kernel:
+    """Return the kernel of all features, those of which it does not see do not count."""
+    log_scales = log_scales.reshape(-1, len(columns))
+    every = np.full((len(log_scales), n_features), _UNUSED)
+    every[:, columns] = log_scales
+    return FreeScales(template, n_features).kernel(every.ravel())
 
 
 def by_distance(template: Kernel) -> bool:
@@ -326,8 +341,4 @@ class MetricSearch:
 
     def kernel(self, theta: Array) -> Kernel:
         """Return the kernel of all features, where those that it does not see do not count."""
-        n_features, columns = self.X.shape[1], self.columns
-        log_scales = theta[:-1].reshape(-1, len(columns))
-        every = np.full((len(log_scales), n_features), _UNUSED)
-        every[:, columns] = log_scales
-        return FreeScales(self.template, n_features).kernel(every.ravel())
+        return _embedded(self.template, theta[:-1], self.columns, self.X.shape[1])

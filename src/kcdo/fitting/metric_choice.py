@@ -36,7 +36,7 @@ _MOST_INFLATION = 9.0
 
 
 def feature_map(X: NDArray, kernel: Kernel, effort: Effort) -> FeatureMap:
-    """Return the features of inputs: their ranks beside them; a user's kernel sees them as such."""
+    """Return inputs with ranks of their columns beside them, for a user's kernel inputs alone."""
     if not kernel.family_open:
         return FeatureMap(())
     return FeatureMap.of(X, scores=X.shape[1] <= effort.most_ranked)
@@ -207,6 +207,13 @@ def _folded_score(squares: Array, logs: Array) -> tuple[float, float]:
     score = 0.5 * (logs + np.log(inflation) + squares / inflation).mean()
     error = np.sqrt(squares * np.exp(logs)).mean()
     return float(score + np.log(max(error, 1e-12))), inflation
+
+
+def score_of_others(
+    some: MetricSearch, theta: Array, search: MetricSearch, others: Integers
+) -> float:
+    """Return log score + log error of other rows of a search, as some of its rows foretell them."""
+    return _folded_score(*_standard_errors(some, theta, search, others))[0]
 
 
 def _standard_errors(

@@ -4,7 +4,8 @@
 SHARES = {
     "families": 0.12,
     "metric": 0.18,
-    "transform": 0.13,
+    "transform": 0.06,
+    "regression": 0.07,
     "conditional mean": 0.01,
     "location and scale": 0.16,
     "plain density": 0.13,

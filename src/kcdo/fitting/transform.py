@@ -10,6 +10,7 @@ from kcdo.fitting.averages import averaged
 from kcdo.fitting.metric import Metric
 from kcdo.fitting.metric_choice import choose_metrics, feature_map, last_word, same_metric
 from kcdo.fitting.problem import Problem
+from kcdo.fitting.rotation import rotated
 from kcdo.fitting.smoothed import choose_smoothers, located_rows
 from kcdo.fitting.spec import ModelSpec
 from kcdo.kernels import FeatureMap
@@ -41,12 +42,27 @@ def choose_transform(
             if not progress.deadline.allows("normal scores"):
                 return chosen, metrics
             chosen, metrics = _or_normal_scores(chosen, metrics, rows, settings)
-            if not progress.deadline.allows("the last word on the noise"):
-                return chosen, metrics
-        mapped = rows.with_outputs(chosen.forward(rows.Y))
-        if progress.deadline.allows("averages of kernels"):
+        return chosen, metrics
+
+
+def refined(
+    features: FeatureMap, metrics: list[Metric], mapped: Rows, spec: ModelSpec
+) -> tuple[FeatureMap, list[Metric]]:
+    """Return features and metrics after all that only the chosen ones are worth.
+
+    Directions beside the columns, averages of kernels, and the word of all rows on the noise. The
+    rows have these features, and outputs as the transform maps them.
+    """
+    settings, deadline = spec.settings, spec.progress.deadline
+    with spec.progress.stage("regression"):
+        if not deadline.allows("the last word on the noise"):
+            return features, metrics
+        if deadline.allows("directions of features"):
+            features, metrics = rotated(features, metrics, mapped, settings)
+            mapped = replace(mapped, X=features.beside(mapped.X))
+        if deadline.allows("averages of kernels"):
             metrics = averaged(metrics, mapped, settings)
-        return chosen, [last_word(metrics[0], mapped, settings), *metrics[1:]]
+        return features, [last_word(metrics[0], mapped, settings), *metrics[1:]]
 
 
 def sample_transform(spec: ModelSpec, rows: Rows) -> Tabulated | None:

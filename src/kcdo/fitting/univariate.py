@@ -26,7 +26,13 @@ from kcdo.fitting.problem import Problem
 from kcdo.fitting.recalibration import HeldOut
 from kcdo.fitting.smoothed import located_rows, smoothed_parameters
 from kcdo.fitting.spec import ModelSpec
-from kcdo.fitting.transform import SURE_GAIN, TRANSFORM_GAIN, choose_transform, straightness
+from kcdo.fitting.transform import (
+    SURE_GAIN,
+    TRANSFORM_GAIN,
+    choose_transform,
+    refined,
+    straightness,
+)
 from kcdo.fitting.twins import choose_twins, without_copies
 from kcdo.fitting.weighing import InnerFit
 from kcdo.kernels import FeatureMap
@@ -111,7 +117,10 @@ def _best_seen(rows: Rows, spec: ModelSpec) -> tuple[Tabulated, list[Metric], Fe
     n_features = seen.X.shape[1]
     used = used_features(metrics, n_features)
     metrics = [metric.on(used, n_features) for metric in metrics]
-    return transform, metrics, features.take(used) if features.features else features
+    features = features.take(used) if features.features else features
+    mapped = replace(seen, X=seen.X[:, used], Y=transform.forward(seen.Y))
+    features, metrics = refined(features, metrics, mapped, spec)
+    return transform, metrics, features
 
 
 def fit_seen_through(

@@ -49,10 +49,19 @@ class FeatureMap:
     ----------
     features : tuple of Feature
         What is taken of the columns; a column may come twice, a constant one does not come.
+    n_inputs : int, optional
+        Number of columns p; None for any.
+    directions : (F, R), optional
+        Sums of the features that stand behind them, one a column.
     """
 
     features: tuple[Feature, ...]
-    n_inputs: int | None = None  # p; None for any
+    n_inputs: int | None = None
+    directions: Array | None = None
+
+    def __post_init__(self) -> None:
+        if self.directions is not None:
+            shape(self.directions, len(self.features), None)
 
     @classmethod
     def of(cls, X: NDArray, *, scores: bool) -> "FeatureMap":
@@ -90,8 +99,12 @@ class FeatureMap:
         return np.array([k for k, feature in enumerate(self.features) if feature.kind != "rank"])
 
     def take(self, places: Integers) -> "FeatureMap":
-        """Return the map to some of the features."""
+        """Return the map to some of the features, without directions."""
         return FeatureMap(tuple(self.features[k] for k in places), self.n_inputs)
+
+    def with_directions(self, directions: Array) -> "FeatureMap":
+        """Return the map to the features and sums of them (F, R)."""
+        return replace(self, directions=directions)
 
     def __call__(self, X: NDArray) -> Array:
         """Return the features of rows."""
@@ -103,7 +116,11 @@ class FeatureMap:
         for place, feature in enumerate(self.features):
             if len(feature.places) > 2:
                 found[:, place] = feature(X[:, feature.column])
-        return found
+        return self.beside(found)
+
+    def beside(self, found: Array) -> Array:
+        """Return features (N, F) with the directions beside them, if there are any."""
+        return found if self.directions is None else np.hstack([found, found @ self.directions])
 
     @cached_property
     def _lines(self) -> tuple[Integers, Integers, Array, Array, Array]:

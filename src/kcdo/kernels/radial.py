@@ -48,6 +48,17 @@ class Radial(NoiseKernel):
 
         return values, pullback
 
+    def input_gradients(self, A: Array, B: Array, coefficients: Array) -> Array:
+        """Return the gradients of Σ_j c_j k(·, b_j) at points a_i, (n, p).
+
+        ∂k/∂a = -h(r) (a - b)/s²; where the kernel has a kink, at r = 0, it counts as 0.
+        """
+        scales = self.scales(A.shape[1])
+        _, h = self.profile(scaled_squared_distances(A, B, scales))
+        F = h * coefficients
+        gradients: Array = (F @ B - F.sum(axis=1)[:, None] * A) / scales**2
+        return gradients
+
 
 @dataclass(frozen=True)
 class Gaussian(Radial):
