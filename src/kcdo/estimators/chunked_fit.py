@@ -104,8 +104,8 @@ class ChunkedFit:
         plain, sums = best_plain(plains, found[: len(plains)])
         several = zip(locations, found[len(plains) :], parameters, strict=True)
         tried = [
-            StreamedLocation.of(plan, its_sums, replace(chosen, location=each), pilot, spec)
-            for plan, its_sums, each in several
+            StreamedLocation.of(plan, summed, replace(chosen, location=each), pilot, spec)
+            for plan, summed, each in several
         ]
         located = min(tried, key=lambda each: each.loss)
         if learnt is not None and located is not tried[0]:

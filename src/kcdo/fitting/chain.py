@@ -180,27 +180,28 @@ class _Trial:
         nothing_to_choose = len(orders) == 1 and not with_grid
         if nothing_to_choose or not _folds(sample, effort.order_folds, spec.seed):
             return as_given
-        deadline, share = spec.progress.deadline, spec.progress.deadline.share(_TRIAL_TIME)
+        deadline = spec.progress.deadline
+        trial_deadline = deadline.share(_TRIAL_TIME)
         settings = replace(spec.settings, effort=short(effort), solver=Exact())
-        light = replace(spec, settings=settings).in_silence(share)
+        light = replace(spec, settings=settings).in_silence(trial_deadline)
         logs = _held_out_logs(light, sample, orders, spec.progress)
-        if share.left_out:
+        if trial_deadline.left_out:
             deadline.left_out.append("orders")
             return as_given
         judged = np.flatnonzero(np.isfinite(logs[0]))
         weights = sample.weights[judged] / sample.weights[judged].sum()
-        known = [log[judged] for log in logs]
-        kept = _worth_keeping(known, weights)
-        each = np.stack([known[k] for k in kept], axis=1)
-        shares = _order_shares(each, weights, effort.shares_steps)
-        chain = np.zeros(len(sample))
-        chain[judged] = _mixed([known[k] for k in kept], shares)
-        grid_wins = with_grid and _grid_wins(light, sample, chain)
-        if share.left_out:
+        order_logs = [log[judged] for log in logs]
+        kept_orders = _worth_keeping(order_logs, weights)
+        kept_logs = [order_logs[k] for k in kept_orders]
+        shares = _order_shares(np.stack(kept_logs, axis=1), weights, effort.shares_steps)
+        chain_logs = np.zeros(len(sample))
+        chain_logs[judged] = _mixed(kept_logs, shares)
+        grid_wins = with_grid and _grid_wins(light, sample, chain_logs)
+        if trial_deadline.left_out:
             deadline.left_out.append("grid")
             grid_wins = False
-        found = tuple(orders[k] for k in kept)
-        return cls(found, shares, -float(weights @ chain[judged]), grid_wins)
+        loss = -float(weights @ chain_logs[judged])
+        return cls(tuple(orders[k] for k in kept_orders), shares, loss, grid_wins)
 
 
 def _tried_rows(rows: Rows, count: int, seed: int) -> Rows:

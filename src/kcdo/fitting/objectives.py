@@ -135,7 +135,10 @@ class FilterLoss:
 
     @cached_property
     def _parts(self) -> list[tuple[Array, Scoring, float]]:
-        """Rows that fit into the cache, with their share in the loss, if it is their mean."""
+        """Blocks of rows that fit into the cache, each with its share in the loss.
+
+        A loss that is no mean over rows takes all rows as one block.
+        """
         n, m = self.node_weights.shape
         step = max(1, _CACHED_VALUES // m) if self.loss.by_rows else n
         rows = [slice(start, start + step) for start in range(0, n, step)]

@@ -118,7 +118,7 @@ class StreamedMixture:
         sums: NystromSums,
         located: StreamedLocation,
         residual: ResidualPlan,
-        its_sums: NystromSums,
+        residual_sums: NystromSums,
         near: tuple[Learnt, KeptRows] | None = None,
     ) -> "StreamedMixture":
         """Solve the sums, and weigh the components by held-out rows of the sample.
@@ -128,10 +128,12 @@ class StreamedMixture:
         spec = plain.spec
         most = min(spec.settings.effort.streamed.weighed_rows, len(located.rows))
         rows = located.rows.take(np.arange(most))
-        system, its_system = plain.system(sums), residual.plan.system(its_sums)
+        system, residual_system = plain.system(sums), residual.plan.system(residual_sums)
         operator = plain.operator(system, sums)
-        its_operator = residual.plan.operator(its_system, its_sums)
-        inner = _held_out(residual.plan, its_system, its_sums, its_operator, residual.judged)
+        residual_operator = residual.plan.operator(residual_system, residual_sums)
+        inner = _held_out(
+            residual.plan, residual_system, residual_sums, residual_operator, residual.judged
+        )
         location = located.residuals.location[: len(rows)]
         scale = located.residuals.scale[: len(rows)]
         every: dict[str, Batch] = {"plain": _held_out(plain, system, sums, operator, rows)}
@@ -140,22 +142,24 @@ class StreamedMixture:
         weights = _weighed(wanted, rows, spec)
         components: list[Component] = [
             PlainDensity(operator),
-            LocationScale(located.map, its_operator),
+            LocationScale(located.map, residual_operator),
         ]
         parameters: list[ComponentParameters] = [
             OperatorParameters(plain.kernel, system.alpha, plain.output),
             LocationScaleParameters(
                 located.parameters,
-                OperatorParameters(residual.plan.kernel, its_system.alpha, residual.plan.output),
+                OperatorParameters(
+                    residual.plan.kernel, residual_system.alpha, residual.plan.output
+                ),
                 located.map.floor,
             ),
         ]
         if near is not None:
             found = _nearest_beside(*near, wanted, weights, rows, spec)
             if found is not None:
-                (component, its_parameters), weights = found
+                (component, near_parameters), weights = found
                 components.append(component)
-                parameters.append(its_parameters)
+                parameters.append(near_parameters)
         chosen = ModelParameters(tuple(parameters), weights)
         return cls(Mixture(tuple(components), weights), chosen, system)
 

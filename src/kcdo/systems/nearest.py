@@ -263,7 +263,7 @@ class NearestSystem(System):
 
     @cached_property
     def _every_left_out(self) -> tuple[csr_array, Array]:
-        """Those of all rows: several questions of one fit share them."""
+        """Held-out weights of all rows, and kᵀw of each: questions of one fit share both."""
         return self._left_out(np.arange(self.n_centres))
 
     def _left_out(self, rows: Integers) -> tuple[csr_array, Array]:
