@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcdo.commands.app import app, examples, session
+from kcdo.commands.console import Console
 from kcdo.commands.errors import UsageError
 from kcdo.commands.formats import Format
 from kcdo.commands.kinds import Kind
@@ -24,11 +25,14 @@ from kcdo.commands.options import (
     Sep,
     Thousands,
 )
-from kcdo.commands.reading import input_files
+from kcdo.commands.reading import input_files, table_source
 from kcdo.commands.writing import output_path
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from kcdo.commands.comparison import Problem
+    from kcdo.comparing import Comparison
 
 _PICTURES = (".png", ".pdf", ".svg")
 
@@ -95,8 +99,6 @@ def compare(
     with session(quiet, as_json, debug) as console:
         files = input_files(data)
         path = None if out is None else _output(out, files, force=force)
-        from kcdo.commands.sources import Source
-        from kcdo.commands.style import Style
         from kcdo.commands.tables import read_wanted
 
         asked = Wanted.of_options(target, given, categorical, periodic, support, group, time)
@@ -104,35 +106,41 @@ def compare(
             raise UsageError("--target takes one column: other methods predict one output.")
         if group and time:
             raise UsageError("rows are held out by --group or by --time, not by both.")
-        source = Source.of(files, Style.of(sep, decimal, thousands))
+        source = table_source(files, sep, decimal, thousands)
         wanted, frame = read_wanted(source, asked, console, drop=drop_missing)
         from kcdo.commands import comparison as told
-        from kcdo.comparing import compare as compared
 
         chosen, missing = told.chosen_methods(names(methods))
-        n_all = len(frame)
-        frame = _sampled(frame, rows, seed)
-        problem = told.Problem(frame, wanted, FitOptions(selection, None, seed, verbose=False))
-        parts = _folds(frame, wanted, folds, seed)
-        groups = frame[group].cat.codes.to_numpy() if group else None
-        with console.progress(f"Comparing {len(chosen)} methods", len(chosen) * len(parts)) as show:
-            found = compared(
-                problem.methods(chosen),
-                problem.y,
-                parts,
-                groups=groups,
-                gap=problem.gap,
-                show=lambda name, done: show(done),
-            )
-        how = told.said_folds(len(frame), len(parts), wanted)
-        notes = told.notes(found, problem, missing, n_all)
+        options = FitOptions(selection, None, seed, verbose=False)
+        problem = told.Problem(_sampled(frame, rows, seed), wanted, options)
+        parts = _folds(problem.frame, wanted, folds, seed)
+        found = _compared(problem, chosen, parts, console)
+        how = told.said_folds(len(problem.frame), len(parts), wanted)
+        notes = told.notes(found, problem, missing, len(frame))
         words = {"title": f"{wanted.targets[0]} of {source.title}", "target": wanted.targets[0]}
         if out is not None:
             told.write_comparison(found, words | {"how": how, "notes": notes}, out, path)
         wrote = [f"Wrote {out}."] if out else []
         text = [f"{how}.", "", *told.table_lines(found), "", found.verdict(), *notes, *wrote]
         facts = {"verdict": found.verdict(), "methods": told.rows_of(found), "notes": notes}
-        console.result("\n".join(text), facts | {"rows": len(frame), "output": out})
+        console.result("\n".join(text), facts | {"rows": len(problem.frame), "output": out})
+
+
+def _compared(problem: Problem, chosen: list[str], parts: Any, console: Console) -> Comparison:
+    """Return the scores of methods on rows that are held out in turn."""
+    from kcdo.comparing import compare as compared
+
+    group = problem.wanted.group
+    groups = problem.frame[group].cat.codes.to_numpy() if group else None
+    with console.progress(f"Comparing {len(chosen)} methods", len(chosen) * len(parts)) as show:
+        return compared(
+            problem.methods(chosen),
+            problem.y,
+            parts,
+            groups=groups,
+            gap=problem.gap,
+            show=lambda name, done: show(done),
+        )
 
 
 def _output(out: str, files: list[str], *, force: bool) -> Path | None:

@@ -20,7 +20,7 @@ from kcdo.commands.options import (
     Sep,
     Thousands,
 )
-from kcdo.commands.reading import check_model, input_files
+from kcdo.commands.reading import check_model, input_files, table_source
 
 
 @app.command(
@@ -54,8 +54,6 @@ def evaluate(
         check_model(model, files)
         from kcdo.commands.models import load_model, read_data
         from kcdo.commands.scores import scores
-        from kcdo.commands.sources import Source
-        from kcdo.commands.style import Style
         from kcdo.commands.told_scores import score_lines
 
         if out is not None:
@@ -63,7 +61,7 @@ def evaluate(
 
             figure = figure_file(out, {"model": [model], "data": files}, console, force=force)
         fitted = load_model(model)
-        source = Source.of(files, Style.of(sep, decimal, thousands))
+        source = table_source(files, sep, decimal, thousands)
         X, Y = read_data(fitted, source, console, drop=drop_missing)
         with console.progress("Evaluating", len(Y)) as show:
             found = scores(fitted, X, Y, show)

@@ -26,7 +26,7 @@ from kcdo.commands.options import (
     Sep,
     Thousands,
 )
-from kcdo.commands.reading import STANDARD, input_files
+from kcdo.commands.reading import STANDARD, input_files, table_source
 from kcdo.commands.writing import output_path
 
 if TYPE_CHECKING:
@@ -138,40 +138,43 @@ def fit(
         path = output_path(out, Kind.MODEL, {"data": files}, force=force)
         if path is None:
             console.leave_stdout()
-        from kcdo.commands.sources import Source
-        from kcdo.commands.style import Style
-
         asked = Wanted.of_options(
             target, given, categorical, periodic, support, group, time, weights
         )
-        holdout = _holdout("--test", test, group, time, seed)
-        calibration = _holdout("--calibrate", calibrate, group, time, seed)
-        _check_shares(test, calibrate, group, time)
-        source = Source.of(files, Style.of(sep, decimal, thousands))
-        streamed = _is_streamed(stream, cluster, workers, files, holdout or calibration)
-        if streamed and (group or time):
-            raise UsageError(
-                "--group and --time need all rows at once: say --no-stream, or leave them out."
-            )
-        if rows_at is not None and not streamed:
-            raise UsageError("--rows-at keeps the rows of a streamed fit: it needs --stream.")
+        kept_back = _kept_back(test, calibrate, group, time, seed)
+        source = table_source(files, sep, decimal, thousands)
+        streamed = _is_streamed(stream, cluster, workers, files, any(kept_back))
+        _check_streamed(streamed, asked, rows_at)
         options = FitOptions(selection, centres, seed, verbose=not quiet)
-        line = ""
         if streamed:
             model, line = _fit_parts(
                 source, asked, options, cluster, workers, rows_at, drop=drop_missing
             )
         else:
-            from kcdo.commands.tables import read_wanted
-
-            wanted, frame = read_wanted(source, asked, console, drop=drop_missing)
-            # after the table: what is wrong with it is said before scikit-learn is there
-            from kcdo.commands.kept_back import fit_table
-
-            model = fit_table(frame, wanted, options, source.names, holdout, calibration, console)
+            model = _fit_whole(source, asked, options, kept_back, console, drop=drop_missing)
+            line = ""
         from kcdo.commands.models import save_model
 
-        _tell(console, source, out, save_model(model.saved, path), model, calibration, line)
+        _tell(console, source, out, save_model(model.saved, path), model, kept_back[1], line)
+
+
+def _fit_whole(
+    source: Source,
+    asked: Wanted,
+    options: FitOptions,
+    kept_back: tuple[Holdout | None, Holdout | None],
+    console: Console,
+    *,
+    drop: bool,
+) -> Model:
+    """Fit to files that are read at once; rows that are kept back test and calibrate the model."""
+    from kcdo.commands.tables import read_wanted
+
+    wanted, frame = read_wanted(source, asked, console, drop=drop)
+    # after the table: what is wrong with it is said before scikit-learn is there
+    from kcdo.commands.kept_back import fit_table
+
+    return fit_table(frame, wanted, options, source.names, *kept_back, console)
 
 
 def _fit_parts(
@@ -199,18 +202,42 @@ def _is_streamed(
     cluster: str | None,
     workers: int | None,
     files: list[str],
-    holdout: Holdout | None,
+    keeps_back: bool,
 ) -> bool:
     """Return whether the files are read in parts; raise where options do not go together."""
     asked = check_cluster(cluster, workers) or bool(stream)
     if asked and stream is False:
         raise UsageError("--no-stream reads the files as a whole: a cluster reads parts of them.")
-    if asked and holdout is not None:
+    if asked and keeps_back:
         raise UsageError(
             "--test and --calibrate need all rows at once: keep files back for kcdo evaluate."
         )
     large = sum(os.path.getsize(path) for path in files if os.path.isfile(path)) > _LARGE
-    return asked or (stream is None and holdout is None and large)
+    return asked or (stream is None and not keeps_back and large)
+
+
+def _check_streamed(streamed: bool, asked: Wanted, rows_at: str | None) -> None:
+    if streamed and (asked.group or asked.time):
+        raise UsageError(
+            "--group and --time need all rows at once: say --no-stream, or leave them out."
+        )
+    if rows_at is not None and not streamed:
+        raise UsageError("--rows-at keeps the rows of a streamed fit: it needs --stream.")
+
+
+def _kept_back(
+    test: float | None, calibrate: float | None, group: str | None, time: str | None, seed: int
+) -> tuple[Holdout | None, Holdout | None]:
+    """Return which rows are kept back for a test, and which for calibration."""
+    parts = (
+        _holdout("--test", test, group, time, seed),
+        _holdout("--calibrate", calibrate, group, time, seed),
+    )
+    if group and time:
+        raise UsageError("rows belong together by --group or by --time, not by both.")
+    if (test or 0.0) + (calibrate or 0.0) >= 1:
+        raise UsageError("--test and --calibrate together leave no rows to fit.")
+    return parts
 
 
 def _holdout(
@@ -224,15 +251,6 @@ def _holdout(
     from kcdo.commands.holdout import Holdout
 
     return Holdout(share, group, time, seed, option)
-
-
-def _check_shares(
-    test: float | None, calibrate: float | None, group: str | None, time: str | None
-) -> None:
-    if group and time:
-        raise UsageError("rows belong together by --group or by --time, not by both.")
-    if (test or 0.0) + (calibrate or 0.0) >= 1:
-        raise UsageError("--test and --calibrate together leave no rows to fit.")
 
 
 def _tell(

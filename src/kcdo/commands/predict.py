@@ -27,7 +27,7 @@ from kcdo.commands.options import (
     Sep,
     Thousands,
 )
-from kcdo.commands.reading import check_model, input_files
+from kcdo.commands.reading import check_model, input_files, table_source
 from kcdo.commands.writing import output_file, output_path
 from kcdo.errors import InvalidInputError
 
@@ -101,12 +101,10 @@ def predict(
             console.leave_stdout()
         from kcdo.commands.answers import Answers
         from kcdo.commands.models import load_model
-        from kcdo.commands.sources import Source
-        from kcdo.commands.style import Style
         from kcdo.commands.tables import TYPED
 
         answers = Answers(load_model(model), names(stats), skip_missing, names(conformal))
-        source = Source.of(files, Style.of(sep, decimal, thousands))
+        source = table_source(files, sep, decimal, thousands)
         opened = source.readable_twice() if form.table in TYPED else nullcontext(source)
         with opened as rows, cluster_client(cluster, workers) as client:
             begun = Begun()
@@ -114,14 +112,20 @@ def predict(
             nbytes = rows.nbytes
         if path is not None:
             seconds = time.perf_counter() - started
-            told = {"rows": n_rows, "bytes": nbytes, "columns": added, "seconds": seconds}
-            read = f"{size_text(nbytes)} read, " if nbytes else ""  # not known of a pipe
+            facts = {"rows": n_rows, "bytes": nbytes, "columns": added, "seconds": seconds}
             again = "" if client is None else f"; {counted(begun.again, 'chunk')} done again"
             console.result(
-                f"Wrote {out}: {counted(n_rows, 'row')} with {listed(added)} "
-                f"({read}{seconds:.1f} s{again}).",
-                {"output": out, "retries": begun.again} | told,
+                _told(out, facts, again), {"output": out, "retries": begun.again} | facts
             )
+
+
+def _told(out: str | None, facts: dict[str, Any], again: str) -> str:
+    """Return a sentence on what was written, and on chunks that a cluster did again."""
+    read = f"{size_text(facts['bytes'])} read, " if facts["bytes"] else ""  # not known of a pipe
+    return (
+        f"Wrote {out}: {counted(facts['rows'], 'row')} with {listed(facts['columns'])} "
+        f"({read}{facts['seconds']:.1f} s{again})."
+    )
 
 
 def _write(

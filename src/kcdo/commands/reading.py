@@ -10,8 +10,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kcdo.commands.errors import FileError, UsageError
+
+if TYPE_CHECKING:
+    from kcdo.commands.sources import Source
 
 _TABLES = (".parquet", ".pq", ".feather", ".arrow", ".csv", ".tsv", ".jsonl", ".csv.gz", ".tsv.gz")
 STANDARD = "-"  # standard input or output, as the name of a file
@@ -26,6 +30,16 @@ def input_files(given: Sequence[str]) -> list[str]:
     if twice is not None:
         raise UsageError(f"{twice} is named twice among the files to read.")
     return found
+
+
+def table_source(
+    files: Sequence[str], sep: str | None, decimal: str, thousands: str | None
+) -> Source:
+    """Return files as one table, whose text is written as the options say."""
+    from kcdo.commands.sources import Source
+    from kcdo.commands.style import Style
+
+    return Source.of(files, Style.of(sep, decimal, thousands))
 
 
 def check_model(name: str, data: Sequence[str] = ()) -> None:

@@ -24,7 +24,7 @@ from kcdo.commands.options import (
     Sep,
     Thousands,
 )
-from kcdo.commands.reading import check_model, input_files
+from kcdo.commands.reading import check_model, input_files, table_source
 from kcdo.commands.writing import output_name, output_path
 
 
@@ -89,14 +89,12 @@ def plot(
         check_model(model, files)
         from kcdo.commands.figures import figure_file, held_inputs, model_display, write_figure
         from kcdo.commands.models import load_model, read_data
-        from kcdo.commands.sources import Source
-        from kcdo.commands.style import Style
 
         figure = figure_file(out, {"model": [model], "data": files}, console, force=force)
         fitted = load_model(model)
         check_names([feature] if feature else [], fitted.given, "the model", "--feature")
         check_names([target] if target else [], fitted.targets, "the model", "--target")
-        source = Source.of(files, Style.of(sep, decimal, thousands))
+        source = table_source(files, sep, decimal, thousands)
         X, Y = read_data(fitted, source, console, drop=drop_missing)
         held = held_inputs(fitted, at, console)
         with console.progress("Drawing", None):
@@ -146,12 +144,10 @@ def report(
         if path is None:
             console.leave_stdout()
         from kcdo.commands.models import load_model, read_data
-        from kcdo.commands.sources import Source
-        from kcdo.commands.style import Style
         from kcdo.reports import write_report
 
         fitted = load_model(model)
-        source = Source.of(files, Style.of(sep, decimal, thousands))
+        source = table_source(files, sep, decimal, thousands)
         X, Y = read_data(fitted, source, console, drop=drop_missing)
         with output_name(path) as name:
             known = True if held_out else None
