@@ -1,16 +1,19 @@
 """Joint distributions by the chain rule, against a Gaussian whose conditionals are known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from kcdo.distributions import MixtureBatch, TransformedBatch, default_draws
-from kcdo.errors import InvalidInputError
+from kcdo.distributions import GroupedBatch, MixtureBatch, TransformedBatch, default_draws
+from kcdo.errors import AccuracyWarning, InvalidInputError
 from kcdo.frames import Labels
 from kcdo.transforms import Above, Columns
 from tests.gaussian_chain import (
     COV,
     SLOPES,
+    GaussianLink,
     conditional_truth,
     distribution,
     gaussian_chain,
@@ -301,6 +304,121 @@ def test_modes_regions_entropy_and_pictures_of_some_outputs(dist, given):
     assert np.abs(picture - exact.pdf(points)).sum() * 0.25 * 0.2 < 0.25
 
 
+@pytest.mark.parametrize("n_draws", [64, 256])
+@pytest.mark.parametrize("given", [None, {2: 0.7}], ids=["marginal", "given"])
+def test_regions_and_entropy_of_some_outputs_are_not_biased(given, n_draws):
+    """Their means over seeds: densities at draws are those that contains and logpdf tell."""
+    exact, covered, entropies = exact_part([2, 1], given), [], []
+    points = exact.rvs(400, random_state=0)
+    heights = exact.logpdf(exact.rvs(20_000, random_state=1))
+    held = np.mean(exact.logpdf(points) >= np.quantile(heights, 0.1))  # 0.9, but for few points
+    for seed in range(12):
+        dist = distribution(gaussian_chain(X[:1])).with_draws(n_draws, seed)
+        part = dist.marginal([2, 1]) if given is None else dist.given(given)
+        covered.append(part.hpd(0.9)[0].contains(points).mean() - held)
+        entropies.append(part.entropy()[0])
+    assert np.mean(covered) == pytest.approx(0.0, abs=0.02)
+    assert np.mean(entropies) == pytest.approx(exact.entropy(), abs=0.07)
+
+
+def about_an_input(sd):
+    """The chain at 200 points of an uncertain input: N(0, sd²)."""
+    xs = sd * np.random.default_rng(0).standard_normal((200, 1))
+    chain = replace(gaussian_chain(xs, n_draws=32), warns=False)
+    return GroupedBatch(chain, np.array([0, 200]), np.full(200, 1 / 200))
+
+
+@pytest.mark.parametrize("sd", [0.5, 2.0, 5.0])
+def test_regions_entropy_and_modes_of_uncertain_inputs(sd, rng):
+    """All 200 points count, in levels, entropies and the heights of modes."""
+    batch = about_an_input(sd)
+    dist, members = distribution(batch), [truth(x) for x in batch.inner.inputs]
+    draws = np.concatenate([member.rvs(10, random_state=rng) for member in members])
+
+    def density(y):
+        return np.mean([member.pdf(y) for member in members], axis=0)
+
+    assert dist.hpd(0.8)[0].contains(draws).mean() == pytest.approx(0.8, abs=0.07)
+    assert dist.entropy()[0] == pytest.approx(-np.log(density(draws)).mean(), abs=0.25)
+    assert density(dist.mode()[0]) > 0.95 * density(draws).max()
+
+
+def test_uncertain_inputs_given_a_value_leave_out_points_that_it_rules_out():
+    """No draws are made at points for which the value is far off."""
+    batch = about_an_input(5.0)
+    rest = batch.given([2], np.array([[2.0]]))
+    assert 50 < len(rest.inner) < 200
+    shares = norm(batch.inner.inputs[:, 0] * SLOPES[0, 2], np.sqrt(COV[2, 2])).pdf(2.0)
+    means = [conditional_truth(x, {2: 2.0})[0] for x in batch.inner.inputs]
+    exact = np.average(means, axis=0, weights=shares)
+    np.testing.assert_allclose(distribution(rest).mean()[0], exact, atol=0.3)
+
+
+def rms_given_far(dist_of_seed, exact):
+    """Root mean squares over seeds of errors of means, of stated errors, and of means of draws."""
+    errors, stated, drawn = [], [], []
+    for seed in range(12):
+        dist = dist_of_seed(seed)
+        errors.append(dist.mean()[0] - exact)
+        stated.append(dist.standard_error()[0])
+        drawn.append(dist.sample(500, random_state=seed)[0].mean(axis=0) - exact)
+    return [np.sqrt(np.mean(np.square(each), axis=0)) for each in (errors, stated, drawn)]
+
+
+FAR = {"pair": ({2: 2.1}, [0, 1]), "line": ({2: 2.1}, 0), "link": ({1: 2.7}, 1)}
+
+
+@pytest.mark.parametrize("far", FAR)
+def test_means_and_their_errors_given_unlikely_values(far):
+    """Three standard deviations off, by 64 draws: more are taken, until enough have a weight."""
+    given, kept = FAR[far]
+    exact = conditional_truth(X[0], given)[0][kept]
+
+    def rest(seed):
+        dist = distribution(gaussian_chain(X[:1])).with_draws(64, seed)
+        return dist.given(given).marginal(kept)
+
+    error, stated, drawn = rms_given_far(rest, exact)
+    assert np.all(error < 0.2)
+    assert np.all(drawn < 0.2)
+    assert np.all(error < 1.7 * stated)
+    assert np.all(stated < 2.0 * error)
+
+
+@pytest.mark.parametrize("far", FAR)
+@pytest.mark.parametrize("sds", [7.0, 30.0])
+def test_values_that_hardly_any_draw_has_are_warned_of(far, sds):
+    """And the error that is stated is no less than the spread of the draws."""
+    (output,), kept = FAR[far][0], FAR[far][1]
+    value = sds * np.sqrt(COV[output, output])
+    rest = distribution(gaussian_chain(X[:1], n_draws=64)).given({output: value}).marginal(kept)
+    with pytest.warns(AccuracyWarning, match="carry the weight.*with_draws.*first columns of Y"):
+        error = rest.standard_error()
+    assert np.all(error > 0.15)
+
+
+def test_how_many_draws_a_query_gets_does_not_hang_on_others():
+    values = np.array([0.0, 0.7, 1.4, 2.1])
+    dist = distribution(gaussian_chain(np.zeros((4, 1)), n_draws=64))
+    for kept in ([0, 1], 0):
+        together = dist.given({2: values}).marginal(kept)
+        for k in range(4):
+            alone = dist[[k]].given({2: values[[k]]}).marginal(kept)
+            np.testing.assert_allclose(alone.mean()[0], together.mean()[k], rtol=1e-12)
+            np.testing.assert_allclose(
+                alone.standard_error()[0], together.standard_error()[k], rtol=1e-9
+            )
+
+
+def test_far_from_all_draws_one_output_given_all_others_is_still_found():
+    """Thirty standard deviations off, where the grid of nodes must first be found."""
+    given = {1: 0.0, 2: 30.0 * np.sqrt(COV[2, 2])}
+    mean, cov = conditional_truth(X[0], given)
+    rest = distribution(gaussian_chain(X[:1])).given(given)
+    np.testing.assert_allclose(rest.mean(), mean, atol=0.01 * abs(mean[0]))
+    np.testing.assert_allclose(rest.var(), cov[0], rtol=0.05)
+
+
 @pytest.mark.parametrize("given", [{2: 0.7}, {1: -0.2}, {1: 0.3, 2: 1.0}])
 def test_draws_given_outputs_that_are_not_first_in_the_order(given):
     """Chosen of weighted draws, other ones for every seed; few of them come again."""
@@ -321,9 +439,12 @@ def test_draws_given_outputs_that_are_not_first_in_the_order(given):
     [
         (lambda dist: dist.mode(), 4_000),
         (lambda dist: dist.marginal([0, 2]).mode(), 50_000),
-        (lambda dist: dist.marginal([0, 2]).hpd(0.9), 30_000),
-        (lambda dist: dist.marginal([0, 2]).entropy(), 30_000),
-        (lambda dist: dist.given({2: 0.7}).quantile([0.1, 0.5]), 20_000),
+        (lambda dist: dist.marginal([0, 2]).hpd(0.9), 40_000),
+        (lambda dist: dist.marginal([0, 2]).entropy(), 40_000),
+        (lambda dist: dist.given({2: 0.7}).quantile([0.1, 0.5]), 25_000),
+        (lambda dist: dist.given({2: 20.0}).marginal(0).mean(), 40_000),
+        (lambda dist: distribution(about_an_input(1.0)).mode(), 150_000),
+        (lambda dist: distribution(about_an_input(1.0)).hpd(0.9), 60_000),
         (lambda dist: dist.given({1: 0.7}).mode(), 10_000),
         (lambda dist: dist.given({2: 0.7}).sample(100, random_state=0), 2_000),
         (
@@ -331,15 +452,31 @@ def test_draws_given_outputs_that_are_not_first_in_the_order(given):
             20_000,
         ),
     ],
-    ids=["mode", "marginal mode", "hpd", "entropy", "quantile", "given mode", "sample", "picture"],
+    ids=[
+        "mode",
+        "marginal mode",
+        "hpd",
+        "entropy",
+        "quantile",
+        "unlikely",
+        "mode of an uncertain input",
+        "hpd of an uncertain input",
+        "given mode",
+        "sample",
+        "picture",
+    ],
 )
-def test_few_distributions_of_links_are_asked_for(ask, most):
-    """By one query of three outputs: each costs a prediction of one output."""
-    asked = []
-    chain = gaussian_chain(X[:1])
-    for link in chain.links:
-        link.batch = lambda rows, own=link.batch: asked.append(len(rows)) or own(rows)
-    ask(distribution(chain))
+@pytest.mark.filterwarnings("ignore::kcdo.errors.AccuracyWarning")
+def test_few_distributions_of_links_are_asked_for(ask, most, monkeypatch):
+    """By one query of three outputs: each costs a prediction of one output.
+
+    An uncertain input has 200 points.
+    """
+    asked, own = [], GaussianLink.batch
+    monkeypatch.setattr(
+        GaussianLink, "batch", lambda link, rows: asked.append(len(rows)) or own(link, rows)
+    )
+    ask(distribution(gaussian_chain(X[:1])))
     assert sum(asked) < most
 
 

@@ -113,12 +113,13 @@ class ChainModel:
             points, starts, weights = points_of(queries)
             each = max(1, default_draws(self.dim) // n_points(queries))
             n_draws = max(_FEWEST_DRAWS, 1 << (each.bit_length() - 1))  # sets of 2^k are even
-            return GroupedBatch(self._at_points(points, n_draws), starts, weights)
+            inner = self._at_points(points, n_draws, warns=False)
+            return GroupedBatch(inner, starts, weights)
         return self._at_points(queries, default_draws(self.dim))
 
-    def _at_points(self, X: NDArray, n_draws: int) -> Batch:
+    def _at_points(self, X: NDArray, n_draws: int, warns: bool = True) -> Batch:
         parts = [
-            ChainBatch(X, chain.links, chain.order, n_draws, n_jobs=self.n_jobs)
+            ChainBatch(X, chain.links, chain.order, n_draws, n_jobs=self.n_jobs, warns=warns)
             for chain in self.chains
         ]
         return parts[0] if len(parts) == 1 else MixtureBatch(parts, self.weights)

@@ -10,7 +10,7 @@ from scipy.stats import qmc
 
 from kcdo.arrays import Array, Integers
 from kcdo.distributions import events, lines
-from kcdo.distributions.climbing import climb
+from kcdo.distributions.climbing import climb, climb_after_look
 from kcdo.distributions.integration import NO_CUTS, between, densely_at_ends, split_for, with_edges
 from kcdo.distributions.layouts import RegionShape
 from kcdo.distributions.lines import Line, Modes
@@ -23,8 +23,13 @@ _LOOKS = 1000  # points at which a function is asked whether it is an event
 _DRAWS = 4096  # for integrals over several outputs
 _STARTS = 1024  # draws among which the highest are near the mode of several outputs
 _NEAR_HIGHEST = 0.8  # peaks that may turn out to be the highest
+_RANKED = 32, 128  # draws at which densities that are means are asked: at least, at most
+_RANKED_TIMES_AVERAGED = 1 << 15  # so many distributions of chains, if that is enough draws
+_RANKED_SEED = 1 << 40  # of these draws: no other has it
 FEWEST_DRAWS = 16  # that stand for a distribution of several outputs: two in each set
 DRAW_SETS = 8  # independent sets of draws, whose means tell a standard error
+_SIGNS = np.tile([1.0, -1.0], DRAW_SETS // 2)  # deviations of sets of which nothing is known
+FEW_EFFECTIVE = 10.0  # weighted draws that carry the weight: fewer make rough answers
 
 
 class Batch(ABC):
@@ -53,6 +58,16 @@ class Batch(ABC):
     def by_draws(self) -> bool:
         """Whether a density costs much: a chain's asks for a distribution of every link."""
         return False
+
+    @property
+    def averaged(self) -> int:
+        """Distributions of chains that a density is a mean over; 1 where it is no mean."""
+        return 1
+
+    @property
+    def draw_seed(self) -> int:
+        """Seed of the draws that answers are made of; 0 where there are none."""
+        return 0
 
     @property
     def n_draws(self) -> int:
@@ -149,13 +164,29 @@ class Batch(ABC):
         return self
 
     def for_many_places(self) -> "Batch":
-        """Return the same distributions, to ask for densities at very many places.
+        """Return the same distributions, whose densities may be rough: to look at many places.
 
         Densities that are means over draws, or over the points of an uncertain input, and cost
-        much are then means over fewer of them.
+        much are then means over fewer of them: for pictures, and for the first steps to a mode.
+        Levels, entropies and heights that are compared in the end are not made of them.
         """
-        mixture = self.with_mapped_parts(lambda part: part.for_many_places())
-        return self if mixture is None else mixture
+        return self
+
+    def ranked_draws(self) -> Array:
+        """Return draws (Q, n, d) at which densities are asked, for levels and entropies.
+
+        Where a density is a mean over draws, these are others: those would find it too high.
+        """
+        if self.averaged == 1:
+            return self._draws(self.n_draws)
+        least = max(_RANKED[0], self.n_draws // 4)
+        wished = min(_RANKED_TIMES_AVERAGED // self.averaged, _RANKED[1])
+        return self.other_draws(1 << (max(least, wished).bit_length() - 1))
+
+    def other_draws(self, n: int) -> Array:
+        """Return n even draws (Q, n, d) of each distribution, other ones than answers are by."""
+        uniforms = even_uniforms(n, self.uniforms, _RANKED_SEED + self.draw_seed)
+        return self.sample(np.broadcast_to(uniforms, (len(self), *uniforms.shape)))
 
     def fixed_draws(self) -> Array | None:
         """Return the draws (Q, n, d) that answers are made of, where that is how they come about.
@@ -231,8 +262,10 @@ class Batch(ABC):
 
         def highest(batch: Batch, _: slice) -> Array:
             sd = np.sqrt(np.abs(np.einsum("qdd->qd", batch.moments()[1])))
-            density = batch.for_many_places().pdf_each
-            return climb(density, batch.candidates(), sd)
+            rough = batch.for_many_places()
+            if rough is batch:
+                return climb(batch.pdf_each, batch.candidates(), sd)
+            return climb_after_look(rough.pdf_each, batch.pdf_each, batch.candidates(), sd)
 
         return self._in_blocks(highest, _STARTS * self.dim)
 
@@ -258,8 +291,7 @@ class Batch(ABC):
 
         def of_block(batch: Batch, _: slice) -> Array:
             if batch.dim > 1:
-                draws = batch._draws(batch.n_draws)
-                return -batch.for_many_places().logpdf_each(draws).mean(axis=1)
+                return -batch.logpdf_each(batch.ranked_draws()).mean(axis=1)
             points, weights = densely_at_ends(batch.pieces())
             p = batch.pdf_each(points[:, :, None])
             return -np.einsum("qk,qk,qk->q", weights, p, log(np.where(p > 0, p, 1.0)))
@@ -368,15 +400,43 @@ class Batch(ABC):
         return [slice(start, start + step) for start in range(0, max(1, len(self)), step)]
 
 
-def set_deviations(values: Array, weights: Array) -> Array:
-    """Return means of values (Q, n, k) over each set of draws, less those over all.
+def set_deviations(values: Array, weights: Array, starts: Integers) -> Array:
+    """Return means of values (S, k) over each set of draws, less those over all: (Q, sets, k).
 
-    The draws (Q, n) are :data:`DRAW_SETS` independent sets of equal size, one after the other. To
-    first order, for weights that are likelihoods: the sets then have unequal shares of the whole.
+    Draws ``starts[q]`` to ``starts[q + 1]`` of query q are :data:`DRAW_SETS` independent sets of
+    equal size, one after the other, with weights (S,) of sum 1. To first order, for weights that
+    are likelihoods: the sets then have unequal shares of the whole. Where a few draws have nearly
+    all the weight, sets agree by chance, and deviations are enlarged: see :func:`_least_variance`.
     """
-    gaps = values - np.einsum("qn,qnk->qk", weights, values)[:, None]
-    parts = (weights[:, :, None] * gaps).reshape(len(values), DRAW_SETS, -1, values.shape[2])
-    return np.asarray(DRAW_SETS * parts.sum(axis=2))
+    first, sizes = starts[:-1], np.diff(starts)
+    mean = np.add.reduceat(weights[:, None] * values, first, axis=0)
+    gaps = values - np.repeat(mean, sizes, axis=0)
+    sets = first[:, None] + (sizes // DRAW_SETS)[:, None] * np.arange(DRAW_SETS)
+    sums = DRAW_SETS * np.add.reduceat(weights[:, None] * gaps, sets.ravel().astype(int), axis=0)
+    found = sums.reshape(len(first), DRAW_SETS, -1)
+    return _enlarged(found, _least_variance(gaps, weights, first))
+
+
+def _least_variance(gaps: Array, weights: Array, first: Integers) -> Array:
+    """Return the least variance of weighted means, (Q, k): 0 unless few draws have the weight.
+
+    (v + v₀ / m) / m, where m = 1 / Σ w² draws carry the weight, v = Σ w g² and v₀ is the mean of
+    g² without weights, for gaps g (S, k) from the mean: of one draw with all the weight, v₀.
+    """
+    shares = np.add.reduceat(weights**2, first)[:, None]
+    sizes = np.diff([*first, len(weights)])[:, None]
+    squares = gaps**2
+    spread = np.add.reduceat(weights[:, None] * squares, first, axis=0)
+    spread += shares * np.add.reduceat(squares, first, axis=0) / sizes
+    return np.where(shares * FEW_EFFECTIVE > 1.0, shares * spread, 0.0)
+
+
+def _enlarged(deviations: Array, least: Array) -> Array:
+    """Return deviations (Q, sets, k) that state at least these variances (Q, k)."""
+    stated = np.sum(deviations**2, axis=1) / (DRAW_SETS * (DRAW_SETS - 1))
+    plain = np.sqrt((DRAW_SETS - 1) * least)[:, None] * _SIGNS[:, None]
+    factor = np.sqrt(np.maximum(least / np.where(stated > 0, stated, 1.0), 1.0))
+    return np.where((stated < 1e-8 * least)[:, None], plain, deviations * factor[:, None])
 
 
 def join(batches: Sequence[Batch]) -> Batch:
@@ -392,8 +452,9 @@ def log(values: Array) -> Array:
 
 def _regions_by_draws(batch: Batch, coverage: float) -> list[RegionShape]:
     """Rank draws by their density: volume = E 1/p(Y) inside."""
-    n = batch.n_draws
-    heights = np.sort(batch.for_many_places().pdf_each(batch._draws(n)), axis=1)[:, ::-1]
+    draws = batch.ranked_draws()
+    n = draws.shape[1]
+    heights = np.sort(batch.pdf_each(draws), axis=1)[:, ::-1]
     count = int(np.ceil(coverage * n))
     volumes = np.sum(1.0 / heights[:, :count], axis=1) / n
     return [

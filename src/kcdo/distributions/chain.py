@@ -88,6 +88,9 @@ class ChainBatch(ByDraws):
         Draws of each distribution, in eight independent sets, and their seed.
     n_jobs : int, optional
         Threads.
+    warns : bool
+        Whether to warn of values given that are very unlikely: not at points of uncertain inputs,
+        most of which may matter little.
     """
 
     inputs: NDArray
@@ -96,6 +99,7 @@ class ChainBatch(ByDraws):
     draws_each: int
     seed: int = 0
     n_jobs: int | None = None
+    warns: bool = True
 
     @property
     def dim(self) -> int:
@@ -296,6 +300,11 @@ class ChainBatch(ByDraws):
     def quadrature(self) -> tuple[Array, Array]:
         """Return the draws, of equal mass."""
         return self.drawn, np.full(self.drawn.shape[:2], 1.0 / self.drawn.shape[1])
+
+    @property
+    def draw_seed(self) -> int:
+        """Seed of the draws."""
+        return self.seed
 
     def _draws(self, n: int) -> Array:
         return self.drawn if n >= self.n_draws else self.drawn[:, :n]

@@ -15,7 +15,8 @@ _NUMBERS = 1 << 20  # densities held at a time
 _PIECES = 96  # of a mixture of many: where they begin and end no longer shows
 _ACCURACY = 1e-9  # of the probability below a quantile
 _DOUBLINGS = 60
-_FEW_MEMBERS = 16  # stand for all where costly densities are asked for at many places
+_NEGLIGIBLE = 1e-7  # weight of a member that costs much, relative to the greatest
+_FEW_MEMBERS = 64  # stand for all where costly densities may be rough
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ class GroupedBatch(Batch):
         Not negative, of sum 1 in each group.
     drawn : bool
         Whether the members of each group are draws: independent sets of equal size, one after the
-        other.
+        other. Groups may differ in size.
     """
 
     inner: Batch
@@ -65,6 +66,17 @@ class GroupedBatch(Batch):
     def by_draws(self) -> bool:
         """Whether a density of the members costs much."""
         return self.inner.by_draws
+
+    @property
+    def averaged(self) -> int:
+        """Distributions of chains that a density is a mean over: those of all members."""
+        each = len(self.inner) // max(1, len(self))
+        return max(1, each) * self.inner.averaged if self.by_draws else 1
+
+    @property
+    def draw_seed(self) -> int:
+        """Seed of the members' draws."""
+        return self.inner.draw_seed
 
     @property
     def n_draws(self) -> int:
@@ -103,7 +115,11 @@ class GroupedBatch(Batch):
         return replace(self, inner=self.inner.marginal(dims))
 
     def given(self, dims: Sequence[int], values: Array) -> "GroupedBatch":
-        """Return mixtures of the conditionals: each weighs by the likelihood of the values."""
+        """Return mixtures of the conditionals: each weighs by the likelihood of the values.
+
+        Without members of hardly any weight, where each costs much: of a value that is unlikely
+        for them they would take many draws.
+        """
         own = values[self._group_of]
         logs = self.inner.marginal(dims).logpdf_pairs(own)
         top = np.maximum.reduceat(logs, self.starts[:-1])[self._group_of]
@@ -111,9 +127,12 @@ class GroupedBatch(Batch):
         total = self._sums(weights[:, None])[:, 0]
         weights = np.where(total[self._group_of] > 0, weights, self.weights)
         total = np.where(total > 0, total, 1.0)
-        return GroupedBatch(
-            self.inner.given(dims, own), self.starts, weights / total[self._group_of]
-        )
+        weights = weights / total[self._group_of]
+        most = np.maximum.reduceat(weights, self.starts[:-1])[self._group_of]
+        kept = np.flatnonzero(weights >= (_NEGLIGIBLE * most if self.by_draws else 0.0))
+        starts = np.searchsorted(kept, self.starts)
+        weights = weights[kept] / np.add.reduceat(weights[kept], starts[:-1])[self._group_of[kept]]
+        return GroupedBatch(self.inner.take(kept).given(dims, own[kept]), starts, weights)
 
     def with_mapped_parts(self, mapped: Callable[[Batch], Batch]) -> "GroupedBatch":
         """Return the mixtures of mapped members."""
@@ -122,7 +141,8 @@ class GroupedBatch(Batch):
     def for_many_places(self) -> "GroupedBatch":
         """Return the same distributions: of few members, if their densities cost much."""
         if not self.by_draws or len(self.inner) <= _FEW_MEMBERS * len(self):
-            return replace(self, inner=self.inner.for_many_places())
+            rough = self.inner.for_many_places()
+            return self if rough is self.inner else replace(self, inner=rough)
         bounds = zip(self.starts[:-1], self.starts[1:], strict=True)
         even = (np.arange(_FEW_MEMBERS) + 0.5) / _FEW_MEMBERS
         chosen = [a + np.searchsorted(np.cumsum(self.weights[a : b - 1]), even) for a, b in bounds]
@@ -143,8 +163,7 @@ class GroupedBatch(Batch):
             flat = self._sums(self.weights[:, None] * inner.reshape(len(inner), -1))
             return flat.reshape(len(self), *inner.shape[1:])
         values = self.inner.moments()[0] if g is None else self.inner.expect(g)
-        weights = self.weights.reshape(len(self), -1)
-        return set_deviations(values.reshape(*weights.shape, -1), weights)
+        return set_deviations(values, self.weights, self.starts)
 
     def atoms(self) -> tuple[Array, Array] | None:
         """Atoms of the members: their probabilities, averaged over each group."""
@@ -288,7 +307,7 @@ class GroupedBatch(Batch):
 
     def candidates(self) -> Array:
         """For d > 1: draws."""
-        return self._draws(self.n_draws)
+        return self.ranked_draws()
 
     def _sums(self, values: Array) -> Array:
         """Return the sum of the values (S, k) of each group, (Q, k)."""

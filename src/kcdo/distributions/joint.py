@@ -28,6 +28,8 @@ class JointQuestions(LazyBatches):
         Of densities on a grid it is exact. Of chains of outputs it is exact where the outputs that
         are given come first in every order; else densities and draws are by weighted draws (see
         :meth:`with_draws`), as a mixture of orders, each weighted by the likelihood of the values.
+        The less likely the values, the more draws it takes for some to have a weight: they are
+        taken, up to 4,096 of each query, beyond which a warning says that answers are rough.
 
         Parameters
         ----------
@@ -112,7 +114,9 @@ class JointQuestions(LazyBatches):
         """Standard error of the answers that are by draws: of :meth:`mean`, or of ``expect(g)``.
 
         0 where there are none: one output, grids. Of a probability p by n draws it is at most
-        ``sqrt(p (1 - p) / n)``: also that of the coverage of ``hpd(p)``.
+        ``sqrt(p (1 - p) / n)``: also that of the coverage of ``hpd(p)``. Given values so unlikely
+        that less than ten draws carry the weight, of which there is a warning, it is no more than
+        their spread: the error may be several times larger.
 
         Parameters
         ----------

@@ -61,6 +61,16 @@ class MixtureBatch(Batch):
         return any(part.by_draws for part in self.parts)
 
     @property
+    def averaged(self) -> int:
+        """Distributions of chains that the density of a part is a mean over, at most."""
+        return max(part.averaged for part in self.parts)
+
+    @property
+    def draw_seed(self) -> int:
+        """Seed of the draws of the first part."""
+        return self.parts[0].draw_seed
+
+    @property
     def n_draws(self) -> int:
         """Draws that stand for a distribution of several outputs."""
         return min(part.n_draws for part in self.parts)
@@ -95,6 +105,12 @@ class MixtureBatch(Batch):
     def with_mapped_parts(self, mapped: Callable[[Batch], Batch]) -> "MixtureBatch":
         """Return the mixture of mapped parts."""
         return MixtureBatch([mapped(part) for part in self.parts], self.weights)
+
+    def for_many_places(self) -> "MixtureBatch":
+        """Return the mixture of the parts, as far as their densities may be rough."""
+        parts = [part.for_many_places() for part in self.parts]
+        same = all(a is b for a, b in zip(parts, self.parts, strict=True))
+        return self if same else MixtureBatch(parts, self.weights)
 
     def with_draws(self, n_draws: int, seed: int) -> "MixtureBatch":
         """Return the same distributions; what is computed from draws then uses other draws.
@@ -246,8 +262,8 @@ class MixtureBatch(Batch):
         return _joined([part.pieces() for part in self.parts])
 
     def candidates(self) -> Array:
-        """For d > 1: draws, and where each part is highest."""
-        modes = [part.mode()[:, None, :] for part in self.parts]
+        """For d > 1: draws, and where each part is highest, roughly where that costs much."""
+        modes = [part.for_many_places().mode()[:, None, :] for part in self.parts]
         return np.concatenate([super().candidates(), *modes], axis=1)
 
     def square_integral(self) -> Array:

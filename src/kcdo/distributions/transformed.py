@@ -9,7 +9,7 @@ import numpy as np
 
 from kcdo.arrays import Array
 from kcdo.distributions.batch import Batch, Function, Rows, join
-from kcdo.distributions.climbing import climb
+from kcdo.distributions.climbing import climb, climb_after_look
 from kcdo.distributions.integration import NO_CUTS, between, split_for, with_edges
 from kcdo.distributions.lines import Line
 from kcdo.transforms import Transform
@@ -230,6 +230,10 @@ class TransformedBatch(Batch):
         """Ends of the inner distributions, mapped."""
         return self.transform.inverse(self.inner.support())
 
+    def ranked_draws(self) -> Array:
+        """Draws of the inner distributions at which densities are asked, mapped."""
+        return self.transform.inverse(self.inner.ranked_draws())
+
     def quadrature(self) -> tuple[Array, Array]:
         """Points of the inner distributions, mapped."""
         points, masses = self.inner.quadrature()
@@ -261,15 +265,18 @@ class TransformedBatch(Batch):
             return super().mode()
 
         def highest(batch: Any, _: slice) -> Array:
-            inner = batch.inner
+            inner, rough = batch.inner, batch.inner.for_many_places()
 
-            def height(t: Array) -> Array:
+            def height(t: Array, inner: Batch = inner) -> Array:
                 return inner.logpdf_each(t) + self.transform.log_slope(t).sum(axis=2)
 
             sd = np.sqrt(np.einsum("qdd->qd", inner.moments()[1]))
             # beside a bound a density may be highest between the nodes, or at the edge of a grid
             places = np.concatenate([inner.candidates(), Batch.candidates(inner)], axis=1)
-            return self.transform.inverse(climb(height, places, sd))
+            if rough is inner:
+                return self.transform.inverse(climb(height, places, sd))
+            found = climb_after_look(lambda t: height(t, rough), height, places, sd)
+            return self.transform.inverse(found)
 
         return self._in_blocks(highest)
 
