@@ -1,8 +1,8 @@
 """Which features, kernel families and scales make the metric of a fit.
 
-All families are searched roughly, the best of them thoroughly. Where rows are few, folds that learn
-scales anew judge whether columns have scales of their own, and how much wider predictions must be
-than the rows that chose them say.
+All families are searched roughly, of many rows further, the best of them thoroughly. Where rows are
+few, folds that learn scales anew judge whether columns have scales of their own, and how much wider
+predictions must be than the rows that chose them say.
 """
 
 from collections.abc import Sequence
@@ -33,6 +33,8 @@ _FAMILIES: tuple[Kernel, ...] = (
 LARGEST_TARGET = 4.5  # of standardised outputs: outliers do not rule the metric
 _CLEARLY_BEHIND = 0.02  # nats per row by which one scale for all columns is not worth a search
 _MOST_INFLATION = 9.0
+
+Trial = tuple[float, Array, MetricSearch]  # loss, log scales and log noise, of a family
 
 
 def feature_map(X: NDArray, kernel: Kernel, effort: Effort) -> FeatureMap:
@@ -67,13 +69,36 @@ def choose_metrics(
             pairs = [(view, best[len(view)]) for view in drawn_out]
             rough += _rough_searches(rows, settings, pairs, raw)
             rough.sort(key=lambda each: each[0])
-    others = [each for each in rough[1:] if len(each[2].columns) != len(rough[0][2].columns)]
-    chosen = [rough[0], *(others or rough[1:])[:1]]
     if not progress.deadline.allows("the refined metric"):
-        return [search.metric(loss, theta) for loss, theta, search in chosen]
+        return [search.metric(loss, theta) for loss, theta, search in _best_two(rough)]
     with blas_limit(1), progress.stage("metric"):
-        found = _settled_each([each[1:] for each in chosen], settings)
+        if not rough[0][2].exact:
+            rough = _learnt_further(rough, settings)
+        found = _settled_each([each[1:] for each in _best_two(rough)], settings)
     return sorted(found, key=lambda metric: metric.loss)
+
+
+def _best_two(found: list[Trial]) -> list[Trial]:
+    """Return the best trial, and the best that sees ranks if it does not, or the reverse."""
+    others = [each for each in found[1:] if len(each[2].columns) != len(found[0][2].columns)]
+    return [found[0], *(others or found[1:])[:1]]
+
+
+def _learnt_further(found: list[Trial], settings: Settings) -> list[Trial]:
+    """Learn further, with all families, on the features of the best two; fresh rows judge.
+
+    Of many rows, which family is best after few steps given few near rows says little about which
+    is in the end.
+    """
+    seen = {tuple(search.columns) for _, _, search in _best_two(found)}
+
+    def further(each: Trial) -> Trial:
+        _, start, search = each
+        score, _, theta = search.best([start, search.learnt(start)])
+        return score, theta, search
+
+    tried = [each for each in found if tuple(each[2].columns) in seen]
+    return sorted(ordered_map(further, tried, settings.n_jobs), key=lambda each: each[0])
 
 
 def _settled_each(chosen: list[tuple[Array, MetricSearch]], settings: Settings) -> list[Metric]:
@@ -88,7 +113,7 @@ def _settled_each(chosen: list[tuple[Array, MetricSearch]], settings: Settings) 
     def settled(place: int) -> Metric:
         start, search = chosen[place]
         found = [theta for theta, task in zip(thetas, tasks, strict=True) if task[0] == place]
-        return _settled(search, found if search.exact or place == 0 else [start, *found])
+        return _settled(search, found if search.exact else [start, *found])
 
     return list(ordered_map(settled, range(len(chosen)), settings.n_jobs))
 
@@ -99,7 +124,7 @@ def _rough_searches(
     pairs: Sequence[tuple[Integers, Kernel]],
     raw: bool,
     progress: Progress = SILENT,
-) -> list[tuple[float, Array, MetricSearch]]:
+) -> list[Trial]:
     """Return loss, parameters and search of features with families, the best first."""
     searches = [_search(rows, settings, template, columns, raw) for columns, template in pairs]
     found = []
