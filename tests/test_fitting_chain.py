@@ -140,7 +140,9 @@ def test_ten_times_more_inputs_than_rows(short_searches):
 
 PARTS = {
     "points": lambda model, X: model.conditional(X[:2]),
-    "gaussian": lambda model, X: model.conditional(kcdo.GaussianInput(X[:2], 0.1)).with_draws(16),
+    "gaussian": lambda model, X: model.conditional(
+        kcdo.GaussianInput(X[:2], 0.1, n_points=8)
+    ).with_draws(16),
     "sample": lambda model, X: model.conditional(kcdo.SampleInput([X[:3], X[3:5]])),
     "given": lambda model, X: model.conditional(X[:2]).given({0: 0.1}),
     "given others": lambda model, X: model.conditional(X[:2]).given({2: 0.1}),
