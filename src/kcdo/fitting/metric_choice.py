@@ -33,7 +33,7 @@ _FAMILIES: tuple[Kernel, ...] = (
 LARGEST_TARGET = 4.5  # of standardised outputs: outliers do not rule the metric
 _CLEARLY_BEHIND = 0.02  # nats per row by which one scale for all columns is not worth a search
 _MOST_INFLATION = 9.0
-_LONG_TAIL_DOUBT = 0.05  # nats per row and log error by which columns as they are must be better
+_CLEARLY_BETTER = 0.05  # nats per row and log error: of features that were behind at first
 
 Trial = tuple[float, Array, MetricSearch]  # loss, log scales and log noise, of a family
 
@@ -74,7 +74,7 @@ def choose_metrics(
         return [search.metric(loss, theta) for loss, theta, search in _best_two(rough)]
     with blas_limit(1), progress.stage("metric"):
         if not rough[0][2].exact:
-            rough = _learnt_further(rough, usual, settings)
+            rough = _learnt_further(rough, settings)
         found = _settled_each([each[1:] for each in _best_two(rough)], settings)
     return sorted(found, key=lambda metric: metric.loss)
 
@@ -85,19 +85,20 @@ def _best_two(found: list[Trial]) -> list[Trial]:
     return [found[0], *(others or found[1:])[:1]]
 
 
-def _learnt_further(found: list[Trial], usual: list[Integers], settings: Settings) -> list[Trial]:
+def _learnt_further(found: list[Trial], settings: Settings) -> list[Trial]:
     """Learn the scales of all trials further; fresh rows judge.
 
     Of many rows, which family is best after few steps given few near rows says little about which
-    is in the end. Long tails as they are must be clearly better than drawn in.
+    is in the end. Features other than those of the best two must be clearly better: they are
+    columns with long tails as they are instead of drawn in, or the reverse.
     """
-    as_usual = {tuple(view) for view in usual}
+    ahead = {tuple(search.columns) for _, _, search in _best_two(found)}
 
     def further(each: Trial) -> Trial:
         _, start, search = each
         score, _, theta = search.best([start, search.learnt(start)])
-        doubt = 0.0 if tuple(search.columns) in as_usual else _LONG_TAIL_DOUBT
-        return score + doubt, theta, search
+        behind = tuple(search.columns) not in ahead
+        return score + _CLEARLY_BETTER * behind, theta, search
 
     return sorted(ordered_map(further, found, settings.n_jobs), key=lambda each: each[0])
 
