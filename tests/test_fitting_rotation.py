@@ -8,6 +8,7 @@ import pytest
 import kcdo
 from kcdo.components import Effort, Settings
 from kcdo.fitting import metric_choice
+from kcdo.fitting.metric import Metric
 from kcdo.fitting.metric_choice import search_from
 from kcdo.fitting.rotation import Directions, rotated
 from kcdo.kernels import Automatic, FeatureMap, Gaussian, Matern
@@ -108,6 +109,16 @@ def test_metrics_that_stay_do_not_see_the_directions(fitted, found):
 def test_outputs_along_columns_and_few_rows_are_left_alone(n):
     features, metrics, rows = learnt(*along_columns(n))
     assert rotated(features, metrics, rows, SETTINGS) == (features, metrics)
+
+
+def test_features_that_are_constant_in_most_rows_have_no_directions(rng):
+    X = np.zeros((900, 2))
+    X[:3, 0], X[3:6, 1] = 1.0, 1.0
+    rows = Rows(X, rng.standard_normal((900, 1)), np.ones(900))
+    metric = Metric(Gaussian(), Gaussian((1.0, 1.0)), 0.1, 0.0, columns=np.arange(2))
+    settings = Settings(n_jobs=1, effort=Effort(average_rows=20, exact_judged=2000))
+    features = FeatureMap.of(X, scores=False)
+    assert rotated(features, [metric], rows, settings) == (features, [metric])
 
 
 def test_directions_of_many_rows_are_learnt_by_samples_and_near_rows():

@@ -105,6 +105,8 @@ def _turned(metric: Metric, rows: Rows, settings: Settings) -> tuple[Directions,
     most = settings.effort.last_rows
     some = search.take(sampled(len(search.X), most, settings.seed))
     directions = Directions.of(some, theta)
+    if not len(directions.log_scales):
+        return None
     along, start = directions.search(search), directions.start(theta)
     learners = along.learners(thorough=True)
     learnt = list(ordered_map(lambda each: each.learnt(start), learners, settings.n_jobs))
@@ -129,6 +131,8 @@ def _gain(search: MetricSearch, theta: Array, split: int) -> float:
     learning, others = np.split(np.arange(len(search.X)), [len(learning)])
     some = search.take(learning)
     before, directions = score_of_others(some, theta, search, others), Directions.of(some, theta)
+    if not len(directions.log_scales):  # of these rows all features are constant
+        return -np.inf
     along, start = directions.search(search), directions.start(theta)
     some = along.take(learning)
     _, found = some.free(some.objective(start, 1), start, effort.metric_steps[0])
