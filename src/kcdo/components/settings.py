@@ -138,7 +138,8 @@ class Effort:
         Rows up to which BLAS is held to one thread for all of a fit: of small matrices, threads
         of BLAS cost more than they bring.
     average_rows : int
-        Rows that first learn the scales of a second kernel of the location; at most two thirds.
+        Rows that first learn the scales of a second kernel of the location, or directions; at
+        most two thirds.
     crossed_rows, crossed_per_column : int
         Rows, and rows per column, up to which folds learn scales anew.
     local_judged, local_neighbours : (int, int)
