@@ -39,7 +39,7 @@ from kcdo.components.location_scale import (
 )
 from kcdo.components.mean import MeanOperator
 from kcdo.components.mixture import NAMES, Combination, Mixture, ModelParameters
-from kcdo.components.near_location import Location
+from kcdo.components.near_location import Location, Regressor
 from kcdo.components.nearest import KeptNearest, NearestDensity, NearestParameters
 from kcdo.components.node_values import MatrixValues, RowValues, SolvedValues
 from kcdo.components.settings import Effort, Settings, StreamEffort
@@ -93,6 +93,7 @@ __all__ = [
     "OperatorParameters",
     "PlainDensity",
     "Regression",
+    "Regressor",
     "Residuals",
     "RowTable",
     "RowValues",

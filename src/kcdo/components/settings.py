@@ -140,6 +140,8 @@ class Effort:
     average_rows : int
         Rows that first learn the scales of a second kernel of the location, or directions; at
         most two thirds.
+    most_stacked : int
+        Regressions that are averaged.
     crossed_rows, crossed_per_column : int
         Rows, and rows per column, up to which folds learn scales anew.
     local_judged, local_neighbours : (int, int)
@@ -213,6 +215,7 @@ class Effort:
     rough_rows: int = 300
     one_thread_rows: int = 2000
     average_rows: int = 500
+    most_stacked: int = 4
     crossed_rows: int = 200
     crossed_per_column: int = 12
     local_judged: tuple[int, int] = (300, 1000)

@@ -18,7 +18,7 @@ from scipy.special import ndtr
 from kcdo.arrays import Array, Integers
 from kcdo.components.likeness import EVERY, Bandwidths, Likeness, RowTable
 from kcdo.components.location_map import LARGEST_SQUARE
-from kcdo.components.near_location import Location
+from kcdo.components.near_location import Location, Regressor
 from kcdo.components.settings import Settings
 from kcdo.consistency import need, shape
 from kcdo.distributions import AffineBatch, Batch, GridLayout, MixtureBatch, NodeBatch
@@ -62,6 +62,9 @@ class SmoothedParameters:
         Of the noise that varies with x.
     inflation : float
         How much larger squared errors of new rows are than held-out rows say.
+    beside : tuple of Regressor
+        Other regressions that the location averages with that of kernel and noise, which has the
+        rest of their shares.
     """
 
     kernel: Kernel
@@ -70,19 +73,21 @@ class SmoothedParameters:
     shares: Array
     spread: Bandwidths | None = None
     inflation: float = 1.0
+    beside: tuple[Regressor, ...] = ()
 
     names = ("smoothed",)
     dim = 1
 
     def __post_init__(self) -> None:
         shape(self.shares, len(self.smoothers))
+        need(sum(each.share for each in self.beside) < 1, "shares of regressions")
         need(self.inflation > 0, "an inflation that is not positive")
         need(self.noise > 0 and np.all(self.shares >= 0), "noise or shares that are negative")
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        """The kernel of the inputs."""
-        return (self.kernel,)
+        """The kernels of the inputs."""
+        return self.kernel, *(each.kernel for each in self.beside)
 
     def fit(self, rows: Rows, settings: Settings) -> "SmoothedRows":
         """Return the component of these rows."""
@@ -90,7 +95,9 @@ class SmoothedParameters:
 
     def located(self, rows: Rows, settings: Settings) -> "SmoothedRows":
         """Return rows with their locations and scales, not smoothed yet."""
-        fitted = SmoothedRows.located(self.kernel, self.noise, rows, settings, self.inflation)
+        own = Regressor(self.kernel, self.noise, 1.0 - sum(each.share for each in self.beside))
+        regressors = own, *self.beside
+        fitted = SmoothedRows.located(regressors, rows, settings, self.inflation)
         return fitted.with_spread(self.spread)
 
     def smoothing(self, located: "SmoothedRows") -> "SmoothedRows":
@@ -128,15 +135,15 @@ class SmoothedRows:
     @classmethod
     def located(
         cls,
-        kernel: Kernel,
-        noise: float,
+        regressors: Sequence[Regressor],
         rows: Rows,
         settings: Settings,
         inflation: float = 1.0,
     ) -> "SmoothedRows":
         """Fit the location, with noise that does not vary."""
         X = rows.X.copy()  # not the array of the user
-        location, held_out, variance = Location.fit(kernel, noise, X, rows, settings)
+        location, held_out, variance = Location.fit(regressors, X, rows, settings)
+        kernel = regressors[0].kernel
         residual = (rows.Y[:, 0] - held_out) / np.sqrt(variance)
         table = RowTable(
             metric_coordinates(kernel, X),

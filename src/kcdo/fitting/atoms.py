@@ -32,7 +32,7 @@ def foretold_below_rounding(
     """
     if len(np.unique(np.rint(transform.inverse(rows.Y) / gap))) > _MOST_VALUES:
         return False
-    located = SmoothedRows.located(metric.of_mean, metric.noise, rows, settings).table
+    located = SmoothedRows.located(metric.regressors, rows, settings).table
     both = (transform.inverse(each[:, None])[:, 0] for each in (located.output, located.location))
     errors = np.abs(np.subtract(*both))
     return float(np.median(errors)) < _EXACT * gap

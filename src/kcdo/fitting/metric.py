@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from kcdo.arrays import Array, Integers
-from kcdo.components import LocationParameters, Settings
+from kcdo.components import LocationParameters, Regressor, Settings
 from kcdo.fitting.local import LOG_NOISE_RANGE, LocalLoss, Neighbourhoods
 from kcdo.fitting.objectives import RegressionLoss
 from kcdo.fitting.search import GOOD_ENOUGH, BestSoFar, Bounds, Objective, minimise
@@ -54,6 +54,7 @@ class Metric:
     columns: Integers | None = None  # the features it sees; None: all
     raw: bool = False  # whether it sees inputs as they are, in units of their own
     average: Average | None = None  # what regresses better than the kernel alone
+    beside: tuple[Regressor, ...] = ()  # regressions that are averaged with this one
 
     @property
     def of_mean(self) -> Kernel:
@@ -75,6 +76,12 @@ class Metric:
         if isinstance(kernel, Average) and not self.raw:
             return replace(self, average=kernel, noise=noise)
         return replace(self, kernel=kernel, noise=noise)
+
+    @property
+    def regressors(self) -> tuple[Regressor, ...]:
+        """The regression with this kernel and noise, and those that are averaged with it."""
+        share = 1.0 - sum(each.share for each in self.beside)
+        return Regressor(self.of_mean, self.noise, share), *self.beside
 
     @property
     def location(self) -> LocationParameters:

@@ -52,11 +52,12 @@ def choose_metrics(
     features: FeatureMap,
     progress: Progress = SILENT,
 ) -> list[Metric]:
-    """Choose family, scales and noise of rows of features: two metrics, the better one first.
+    """Choose family, scales and noise of rows of features: the best two metrics, and all others.
 
     Families are compared on some rows. The best of those that see ranks and the best of the others
     are learnt on all rows, or the best two: components of a mixture that err in different ways.
-    After the deadline of the progress they stay as some rows found them.
+    After the deadline of the progress they stay as some rows found them. The others, where rows are
+    not so few that folds judge scales, stay so too: regressions may be averaged with theirs.
     """
     views = features.views() if kernel.family_open else []
     views = views or [np.arange(rows.X.shape[1])]
@@ -75,8 +76,13 @@ def choose_metrics(
     with blas_limit(1), progress.stage("metric"):
         if not rough[0][2].exact:
             rough = _learnt_further(rough, settings)
-        found = _settled_each([each[1:] for each in _best_two(rough)], settings)
-    return sorted(found, key=lambda metric: metric.loss)
+        two = _best_two(rough)
+        found = _settled_each([each[1:] for each in two], settings)
+    found.sort(key=lambda metric: metric.loss)
+    if rough[0][2].cross_fits:
+        return found
+    others = [each for each in rough if all(each is not one for one in two)]
+    return found + [search.metric(loss, theta) for loss, theta, search in others]
 
 
 def _best_two(found: list[Trial]) -> list[Trial]:
@@ -156,6 +162,15 @@ def same_metric(metric: Metric, rows: Rows, settings: Settings) -> Metric:
     return replace(found, inflation=metric.inflation, shared=metric.shared)
 
 
+def roughly_same(metric: Metric, rows: Rows, settings: Settings) -> Metric:
+    """Learn scales and noise again for other outputs, by a few steps on some rows."""
+    search, start = search_from(metric, rows, settings)
+    some = search.some_rows() if search.exact else search
+    with blas_limit(1):
+        _, theta = some.free(some.objective(start, 0), start, settings.effort.metric_steps[0])
+    return search.metric(metric.loss, theta)
+
+
 def search_from(metric: Metric, rows: Rows, settings: Settings) -> tuple[MetricSearch, Array]:
     """Return the search of a metric's family on its features, and its scales and noise there."""
     n_features = rows.X.shape[1]
@@ -174,11 +189,11 @@ def _search(
         sds = rows.X[:, columns].std(axis=0)
         log_units = np.log(np.where(sds > 0, sds, 1.0))
     return MetricSearch(
-        rows.X, _targets(rows), rows.weights, template, columns, settings, log_units
+        rows.X, scaled_targets(rows), rows.weights, template, columns, settings, log_units
     )
 
 
-def _targets(rows: Rows) -> Array:
+def scaled_targets(rows: Rows) -> Array:
     """Return outputs for a regression, outliers cut, of mean 0 and sd 1."""
     targets = np.clip(rows.Y, -LARGEST_TARGET, LARGEST_TARGET)
     return (targets - targets.mean(axis=0)) / np.maximum(targets.std(axis=0), 1e-12)
@@ -270,7 +285,7 @@ def last_word(metric: Metric, rows: Rows, settings: Settings) -> Metric:
     effort = settings.effort
     if not effort.exact_judged < len(rows) <= effort.exact_rows:
         return metric
-    targets = _targets(rows)
+    targets = scaled_targets(rows)
     scales = FreeScales(metric.template_of_mean, rows.X.shape[1])
     log_scales = scales.log_scales_of(metric.of_mean)
     groups = Groups.of(rows.X, rows.weights)

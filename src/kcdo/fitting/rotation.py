@@ -72,11 +72,12 @@ def rotated(
 ) -> tuple[FeatureMap, list[Metric]]:
     """Return features and metrics, some of which see directions where rows clearly gain by them.
 
-    The rows have these features. Where the first metric does not gain, no other one is tried.
+    The rows have these features. Where the first metric does not gain, no other one is tried; more
+    than two never are.
     """
     found: list[tuple[Directions, Metric]] = []
     with blas_limit(1):
-        for metric in metrics:
+        for metric in metrics[:2]:
             turned = _turned(metric, rows, settings)
             if turned is None:
                 break

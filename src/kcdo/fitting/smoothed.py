@@ -29,7 +29,7 @@ _LEAST_SHARE = 0.02  # of a smoother that is kept: each costs time at every quer
 
 def located_rows(rows: Rows, metric: Metric, settings: Settings) -> SmoothedRows:
     """Fit the location, with noise that varies where held-out rows say so."""
-    component = SmoothedRows.located(metric.of_mean, metric.noise, rows, settings, metric.inflation)
+    component = SmoothedRows.located(metric.regressors, rows, settings, metric.inflation)
     judged = rows.sampled(settings.effort.weighed_rows, settings.seed + 1)
     return component.with_spread(_choose_spread(component, judged))
 
@@ -55,6 +55,7 @@ def smoothed_parameters(metric: Metric, component: SmoothedRows) -> SmoothedPara
         shares,
         component.spread,
         metric.inflation,
+        metric.beside,
     )
 
 

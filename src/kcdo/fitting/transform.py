@@ -8,11 +8,18 @@ from kcdo.components import Settings, student_tail
 from kcdo.distributions import MixtureBatch, TransformedBatch
 from kcdo.fitting.averages import averaged
 from kcdo.fitting.metric import Metric
-from kcdo.fitting.metric_choice import choose_metrics, feature_map, last_word, same_metric
+from kcdo.fitting.metric_choice import (
+    choose_metrics,
+    feature_map,
+    last_word,
+    roughly_same,
+    same_metric,
+)
 from kcdo.fitting.problem import Problem
 from kcdo.fitting.rotation import rotated
 from kcdo.fitting.smoothed import choose_smoothers, located_rows
 from kcdo.fitting.spec import ModelSpec
+from kcdo.fitting.stacking import stacked
 from kcdo.kernels import FeatureMap
 from kcdo.parallel import ordered_map
 from kcdo.rows import Rows
@@ -50,8 +57,8 @@ def refined(
 ) -> tuple[FeatureMap, list[Metric]]:
     """Return features and metrics after all that only the chosen ones are worth.
 
-    Directions beside the columns, averages of kernels, and the word of all rows on the noise. The
-    rows have these features, and outputs as the transform maps them.
+    Directions beside the columns, averages of kernels, the word of all rows on the noise, and
+    averages of regressions. The rows have these features, and outputs as the transform maps them.
     """
     settings, deadline = spec.settings, spec.progress.deadline
     with spec.progress.stage("regression"):
@@ -61,8 +68,9 @@ def refined(
             features, metrics = rotated(features, metrics, mapped, settings)
             mapped = replace(mapped, X=features.beside(mapped.X))
         if deadline.allows("averages of kernels"):
-            metrics = averaged(metrics, mapped, settings)
-        return features, [last_word(metrics[0], mapped, settings), *metrics[1:]]
+            metrics = [*averaged(metrics[:2], mapped, settings), *metrics[2:]]
+        metrics = [last_word(metrics[0], mapped, settings), *metrics[1:]]
+        return features, stacked(metrics, mapped, settings)
 
 
 def sample_transform(spec: ModelSpec, rows: Rows) -> Tabulated | None:
@@ -94,7 +102,8 @@ def _or_normal_scores(
         ordered_map(lambda pair: _loss(pair[0], pair[1], rows, settings), pairs, settings.n_jobs)
     )
     if losses[1] < losses[0] - TRANSFORM_GAIN - SURE_GAIN / rows.total:
-        return scores, others + [same_metric(each, mapped, settings) for each in metrics[1:]]
+        others += [same_metric(each, mapped, settings) for each in metrics[1:2]]
+        return scores, others + [roughly_same(each, mapped, settings) for each in metrics[2:]]
     return straight, metrics
 
 

@@ -144,6 +144,7 @@ for _name in [
     "Bandwidths",
     "Smoother",
     "RowTable",
+    "Regressor",
     "Location",
     "SmoothedRows",
     "Atoms",
