@@ -39,7 +39,7 @@ from kcdo.components.location_scale import (
 )
 from kcdo.components.mean import MeanOperator
 from kcdo.components.mixture import NAMES, Combination, Mixture, ModelParameters
-from kcdo.components.near_location import Location, Regressor
+from kcdo.components.near_location import Location, Regressor, averaged, foretold_among
 from kcdo.components.nearest import KeptNearest, NearestDensity, NearestParameters
 from kcdo.components.node_values import MatrixValues, RowValues, SolvedValues
 from kcdo.components.settings import Effort, Settings, StreamEffort
@@ -109,12 +109,14 @@ __all__ = [
     "Univariate",
     "UnivariateParameters",
     "about_location",
+    "averaged",
     "class_shares",
     "condition",
     "continuous_rows",
     "distinct_sample",
     "drawn_to",
     "fit_map",
+    "foretold_among",
     "interval_masses",
     "link_rows",
     "log_squares",

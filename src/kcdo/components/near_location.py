@@ -1,7 +1,7 @@
 """The location of smoothed rows: regressions on all rows, or on the rows near each query."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,8 @@ class Regressor:
 class Location:
     """Inputs ↦ location and predictive variance: an average of regressions on all or near rows.
 
-    The first regression says which rows are near a query, and how sure the location is.
+    The first regression says which rows are near a query, and how sure the location is. Of
+    regressions on near rows each counts as much as it is sure.
     """
 
     near: NearestSystem  # of the first regression, of all rows
@@ -56,13 +57,16 @@ class Location:
     offset: float
     regression: Regression | None  # the first, where rows are few enough for one system
     signal: float
-    others: tuple[Regression | NearestSystem, ...] = ()
+    others: tuple[Regression, ...] = ()  # on all rows
+    near_others: tuple[NearestSystem, ...] = ()
     shares: Array = field(default_factory=lambda: np.ones(1))  # of the first and the others
 
     def __post_init__(self) -> None:
         shape(self.targets, self.near.n_centres, 1)
-        shape(self.shares, 1 + len(self.others))
+        others = self.near_others if self.regression is None else self.others
+        shape(self.shares, 1 + len(others))
         need(self.signal > 0, "a variance that is not positive")
+        need(self.shares.min() >= 0 and self.shares.max() > 0, "shares of regressions")
 
     @classmethod
     def fit(
@@ -71,50 +75,64 @@ class Location:
         """Return the model, and held-out locations and variances of all rows."""
         offset = float(np.average(rows.Y[:, 0], weights=rows.weights))
         targets, n_jobs = rows.Y - offset, settings.n_jobs
+        shares = np.array([each.share for each in regressors])
         near = regressors[0].near(X, rows, n_jobs)
-        first, ratio = near.held_out_and_variance(targets)
-        regression, others = None, []
+        held_out, ratio = near.held_out_and_variance(targets)
         if len(rows) <= settings.effort.exact_rows:
             found = [each.fit(X, rows, targets, n_jobs) for each in regressors]
-            (regression, *others), held_out = zip(*found, strict=True)
+            (regression, *others), each_held_out = zip(*found, strict=True)
+            held_out = averaged(shares, np.hstack(each_held_out))[:, None]
+            made = cls(near, targets, offset, regression, 1.0, tuple(others), shares=shares)
         else:
-            others = [each.near(X, rows, n_jobs) for each in regressors[1:]]
+            near_others = tuple(each.near(X, rows, n_jobs) for each in regressors[1:])
+            made = cls(near, targets, offset, None, 1.0, near_others=near_others, shares=shares)
             places = near.rows.near_others(np.arange(len(X)))
-            held_out = first, *(_among(other, X, places, targets) for other in others)
-        shares = np.array([each.share for each in regressors])
-        located = _averaged(shares, held_out)
-        squares = (targets - located)[:, 0] ** 2 / ratio
+            held_out = made._near_average(X, places, held_out, ratio)
+        squares = (targets - held_out)[:, 0] ** 2 / ratio
         counted = without_outliers(squares[:, None], rows.weights)[:, 0]
         signal = max(float(np.average(counted, weights=rows.weights)), LEAST_SIGNAL)
-        kept = tuple(
-            other.without_factor() if isinstance(other, NearestSystem) else other
-            for other in others
-        )
-        own = near.without_factor()
-        made = cls(own, targets, offset, regression, signal, kept, shares)
-        return made, offset + located[:, 0], made.signal * ratio
+        kept = tuple(other.without_factor() for other in made.near_others)
+        made = replace(made, near=near.without_factor(), near_others=kept, signal=signal)
+        return made, offset + held_out[:, 0], signal * ratio
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Return location and variance at inputs, (Q,) each."""
         weights, ratio = self.near.weights_and_variance(X)
-        first = weights @ self.targets if self.regression is None else self.regression(X)
-        places = weights.indices.reshape(len(X), -1)
-        others = [
-            _among(other, X, places, self.targets) if isinstance(other, NearestSystem) else other(X)
-            for other in self.others
-        ]
-        centred = _averaged(self.shares, [first, *others])
-        return self.offset + centred[:, 0], self.signal * ratio
+        if self.regression is None:
+            places = weights.indices.reshape(len(X), -1)
+            centred = self._near_average(X, places, weights @ self.targets, ratio)[:, 0]
+        else:
+            each = [self.regression(X), *(other(X) for other in self.others)]
+            centred = averaged(self.shares, np.hstack(each))
+        return self.offset + centred, self.signal * ratio
+
+    def _near_average(self, X: Array, places: NDArray, first: Array, ratio: Array) -> Array:
+        """Return the average of what near rows that are known foretell, (Q, 1)."""
+        if not self.near_others:
+            return first
+        values, precision = [first], [1.0 / ratio]
+        for other in self.near_others:
+            value, variance = foretold_among(other, X, places, self.targets)
+            values.append(value)
+            precision.append(1.0 / variance)
+        return averaged(self.shares, np.hstack(values), np.column_stack(precision))[:, None]
 
 
-def _averaged(shares: Array, values: Sequence[Array]) -> Array:
-    found: Array = sum(s * v for s, v in zip(shares, values, strict=True))
-    return found
+def averaged(shares: Array, values: Array, precision: Array | None = None) -> Array:
+    """Return averages of values (Q, K), each counting as much as its share and how sure it is."""
+    if precision is None:
+        return values @ (shares / shares.sum())
+    weights = shares * precision
+    return np.einsum("qk,qk->q", weights, values) / weights.sum(axis=1)
 
 
-def _among(system: NearestSystem, X: NDArray, places: NDArray, targets: Array) -> Array:
-    """Return what near rows that are known foretell of inputs, thousands at a time."""
-    starts = range(0, len(X), _ROWS_AT_A_TIME)
-    parts = [slice(start, start + _ROWS_AT_A_TIME) for start in starts]
-    found = [system.weights_among(X[part], places[part]) @ targets for part in parts]
-    return np.concatenate(found)
+def foretold_among(
+    system: NearestSystem, X: NDArray, places: NDArray, targets: Array
+) -> tuple[Array, Array]:
+    """Return predictions (Q, 1) by near rows that are known, and their variance ratios (Q,)."""
+    values, variance = np.empty((len(X), 1)), np.empty(len(X))
+    for start in range(0, len(X), _ROWS_AT_A_TIME):
+        part = slice(start, start + _ROWS_AT_A_TIME)
+        weights, variance[part] = system.weights_and_variance_among(X[part], places[part])
+        values[part] = weights @ targets
+    return values, variance

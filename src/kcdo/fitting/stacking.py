@@ -6,23 +6,88 @@ is better than the best of them (stacking: Wolpert 1992, Breiman 1996).
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
-from scipy.optimize import nnls
+from scipy.special import gammaln
 
 from kcdo.arrays import Array, Integers
-from kcdo.components import Effort, Settings
+from kcdo.components import Effort, Settings, averaged, foretold_among
 from kcdo.fitting.metric import Metric
 from kcdo.fitting.metric_choice import scaled_targets
+from kcdo.fitting.search import GOOD_ENOUGH, BestSoFar, minimise
 from kcdo.parallel import blas_limit, ordered_map
 from kcdo.rows import Rows
-from kcdo.systems import ExactRows, Groups
+from kcdo.systems import ExactRows, Groups, System
 
-_LEAST_SHARE = 0.05  # of a regression that is kept: each costs time at every query
+_LEAST_SHARE = 0.05  # of what counts, of a regression that is kept: each costs time at every query
 _CLEARLY_LESS = 0.98  # of held-out errors
 _FURTHEST = 6.0  # of held-out predictions, in sds of the outputs: outliers do not rule the shares
-_SUM = 1e3  # weight of the equation that shares sum to 1
+_FREEDOM = (1.0, 3.0, 12.0)  # degrees of freedom of errors, of which the likeliest is taken
+
+
+@dataclass(frozen=True, eq=False)
+class _Foretold:
+    """Held-out predictions of some regressions, and how sure the first of them is."""
+
+    values: Array  # (n, K)
+    precision: Array  # (n, K), of regressions on near rows; of others they are 1
+    targets: Array  # (n,)
+    variance: Array  # (n,), up to a factor
+    weights: Array  # (n,), of sum 1
+
+    @classmethod
+    def of(
+        cls, values: Array, precision: Array, targets: Array, variance: Array, weights: Array
+    ) -> "_Foretold":
+        """Bound predictions, and take variances relative to one another."""
+        bounded = np.clip(values, -_FURTHEST, _FURTHEST)
+        unit = variance / variance.max()
+        return cls(bounded, precision, targets[:, 0], unit, weights / weights.sum())
+
+    def take(self, kept: Integers) -> "_Foretold":
+        """Return those of some regressions."""
+        return replace(self, values=self.values[:, kept], precision=self.precision[:, kept])
+
+    def shares(self, steps: int) -> Array:
+        """Return the shares of the best of several tails."""
+        best: BestSoFar[Array] = BestSoFar()
+        start = np.zeros(self.values.shape[1] + 1)
+        start[-1] = np.log(np.abs(self._errors(_softmax(start[:-1]))).mean())
+        for freedom in _FREEDOM:
+            bounds = [(-20.0, 20.0)] * len(start)
+            theta, loss = minimise(partial(self.loss, freedom), start, bounds, steps, GOOD_ENOUGH)
+            best.offer(loss, _softmax(theta[:-1]))
+        return best.best()
+
+    def loss(self, freedom: float, theta: Array) -> tuple[float, Array]:
+        """Return log score of a Student t + log mean absolute error, and the slope.
+
+        Of logits of the shares, and the log scale.
+        """
+        shares, scale = _softmax(theta[:-1]), np.exp(theta[-1])
+        errors = self._errors(shares)
+        ratio = errors / (freedom * scale**2 * self.variance)
+        tails = 0.5 * (freedom + 1.0) * np.log1p(errors * ratio)
+        size = float(self.weights @ np.abs(errors))
+        value = self.weights @ tails + theta[-1] + _log_height(freedom) + np.log(size)
+        e_slope = (freedom + 1.0) * ratio / (1.0 + errors * ratio)
+        scale_slope = 1.0 - self.weights @ (errors * e_slope)
+        e_slope = self.weights * (e_slope + np.sign(errors) / size)
+        weights = self.counted(shares)
+        means = (self.targets - errors)[:, None]
+        slope = -(e_slope @ (weights * (self.values - means)))
+        return float(value), np.append(slope, scale_slope)
+
+    def counted(self, shares: Array) -> Array:
+        """Return how much each regression counts at each row, (n, K), of sum 1."""
+        weights = shares * self.precision
+        found: Array = weights / weights.sum(axis=1, keepdims=True)
+        return found
+
+    def _errors(self, shares: Array) -> Array:
+        return self.targets - averaged(shares, self.values, self.precision)
 
 
 def stacked(metrics: list[Metric], rows: Rows, settings: Settings) -> list[Metric]:
@@ -34,11 +99,10 @@ def stacked(metrics: list[Metric], rows: Rows, settings: Settings) -> list[Metri
     """
     if len(metrics) <= 2:
         return metrics
-    targets = scaled_targets(rows)
     judged = rows.sampled(settings.effort.weighed_rows, settings.seed + 3)
     foretell = _by_near_rows if len(rows) > settings.effort.exact_rows else _by_each_other
-    foretold, first = foretell(metrics, rows, judged, targets, settings)
-    shares = _shares(foretold, targets[judged, 0], rows.weights[judged], first, settings.effort)
+    foretold, first = foretell(metrics, rows, judged, settings)
+    shares = _shares(foretold, first, settings.effort)
     beside = tuple(
         replace(metric.regressors[0], share=float(share))
         for place, (metric, share) in enumerate(zip(metrics, shares, strict=True))
@@ -48,52 +112,68 @@ def stacked(metrics: list[Metric], rows: Rows, settings: Settings) -> list[Metri
 
 
 def _by_each_other(
-    metrics: Sequence[Metric], rows: Rows, judged: Integers, targets: Array, settings: Settings
-) -> tuple[Array, int]:
+    metrics: Sequence[Metric], rows: Rows, judged: Integers, settings: Settings
+) -> tuple[_Foretold, int]:
     """Return what each metric foretells of judged rows by the others of them; the first stays."""
-    groups = Groups.of(rows.X[judged], rows.weights[judged])
+    some, targets = rows.take(judged), scaled_targets(rows)[judged]
+    groups = Groups.of(some.X, some.weights)
 
-    def held_out(metric: Metric) -> Array:
-        system = ExactRows(metric.of_mean, groups, n_jobs=1).factor(
-            metric.noise / groups.weights.sum()
-        )
-        return system.held_out(targets[judged])[:, 0]
+    def system(metric: Metric) -> System:
+        return ExactRows(metric.of_mean, groups, n_jobs=1).factor(metric.noise / some.total)
 
     with blas_limit(1):
-        return np.column_stack(list(ordered_map(held_out, metrics, settings.n_jobs))), 0
+        first = system(metrics[0])
+        remaining = first.one_minus_leverage()
+        others = ordered_map(
+            lambda metric: system(metric).held_out(targets), metrics[1:], settings.n_jobs
+        )
+        values = np.hstack([first.held_out(targets, None, remaining), *others])
+    return _Foretold.of(values, np.ones_like(values), targets, 1.0 / remaining, some.weights), 0
 
 
 def _by_near_rows(
-    metrics: Sequence[Metric], rows: Rows, judged: Integers, targets: Array, settings: Settings
-) -> tuple[Array, int]:
+    metrics: Sequence[Metric], rows: Rows, judged: Integers, settings: Settings
+) -> tuple[_Foretold, int]:
     """Return what each metric foretells by the rows that are near in the first, and which that is.
 
     The rows near a query are looked for once for all regressions of an average.
     """
+    some, targets = rows.take(judged), scaled_targets(rows)
     near = [each.regressors[0].near(rows.X, rows, settings.n_jobs) for each in metrics]
-    own = np.column_stack([system.held_out(targets, judged)[:, 0] for system in near])
-    errors = np.average(np.abs(targets[judged] - own), axis=0, weights=rows.weights[judged])
+    own = np.hstack([system.held_out(targets, judged) for system in near])
+    errors = np.average(np.abs(targets[judged] - own), axis=0, weights=some.weights)
     best = int(np.argmin(errors))
     first = best if errors[best] < _CLEARLY_LESS * errors[0] else 0
     places = near[first].rows.near_others(judged)
-    X = rows.X[judged]
-    foretold = [(system.weights_among(X, places) @ targets)[:, 0] for system in near]
-    return np.column_stack(foretold), first
+    found = [foretold_among(system, some.X, places, targets) for system in near]
+    values = np.hstack([value for value, _ in found])
+    variance = np.column_stack([variance for _, variance in found])
+    sure = variance[:, first]
+    return _Foretold.of(values, 1.0 / variance, targets[judged], sure, some.weights), first
 
 
-def _shares(foretold: Array, targets: Array, weights: Array, first: int, effort: Effort) -> Array:
-    """Return shares of sum 1 and least squared error; only the first may have a small one."""
-    roots = np.sqrt(weights)
-    foretold = np.clip(foretold, -_FURTHEST, _FURTHEST)
-    kept = np.arange(foretold.shape[1])
+def _shares(judged: _Foretold, first: int, effort: Effort) -> Array:
+    """Return shares of the least loss; those that hardly count are 0, but for the first."""
+    kept = np.arange(judged.values.shape[1])
     for _ in range(2):
-        equations = np.vstack([foretold[:, kept] * roots[:, None], np.full(len(kept), _SUM)])
-        found, _ = nnls(equations, np.append(targets * roots, _SUM))
-        shares = np.zeros(foretold.shape[1])
-        shares[kept] = found / found.sum()
-        most = np.argsort(-shares, kind="stable")[: effort.most_stacked]
-        kept = np.union1d([first], most[shares[most] >= _LEAST_SHARE])
-    if shares[first] <= 0:  # it says which rows are near, and has a regression of its own
-        shares[first] = _LEAST_SHARE
-        shares /= shares.sum()
+        some = judged.take(kept)
+        found = some.shares(effort.shares_steps)
+        shares = np.zeros(judged.values.shape[1])
+        shares[kept] = found
+        counted = np.zeros(len(shares))
+        counted[kept] = judged.weights @ some.counted(found)
+        most = np.argsort(-counted, kind="stable")[: effort.most_stacked]
+        kept = np.union1d([first], most[counted[most] >= _LEAST_SHARE])
     return shares
+
+
+def _softmax(logits: Array) -> Array:
+    powers = np.exp(logits - logits.max())
+    found: Array = powers / powers.sum()
+    return found
+
+
+def _log_height(freedom: float) -> float:
+    """Return -log of the density of a Student t at its middle."""
+    ends = gammaln(0.5 * freedom) - gammaln(0.5 * (freedom + 1.0))
+    return float(ends + 0.5 * np.log(freedom * np.pi))

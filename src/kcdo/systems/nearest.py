@@ -182,18 +182,27 @@ class NearestSystem(System):
         """
         points = after_warps(self.kernel, queries)
         weights, explained = self._weights(points, self.rows.near(points))
-        ridge = float(self.rows.weights.sum()) * self.alpha
-        return weights, np.maximum(self.kernel.diag(queries) + ridge - explained, 1e-12)
+        return weights, self._variance(queries, explained)
 
     def weights_among(self, queries: NDArray, places: Integers) -> csr_array:
         """Return weights w(x'), sparse (Q, N), of near rows that are known, (Q, k)."""
         return self._weights(after_warps(self.kernel, queries), places)[0]
 
+    def weights_and_variance_among(
+        self, queries: NDArray, places: Integers
+    ) -> tuple[csr_array, Array]:
+        """Return weights and predictive variance as above, by near rows that are known, (Q, k)."""
+        weights, explained = self._weights(after_warps(self.kernel, queries), places)
+        return weights, self._variance(queries, explained)
+
+    def _variance(self, queries: NDArray, explained: Array) -> Array:
+        ridge = float(self.rows.weights.sum()) * self.alpha
+        return np.maximum(self.kernel.diag(queries) + ridge - explained, 1e-12)
+
     def held_out_and_variance(self, B: Array) -> tuple[Array, Array]:
         """Return predictions of all rows without themselves, and predictive variances as above."""
-        ridge = float(self.rows.weights.sum()) * self.alpha
         weights, explained = self._every_left_out
-        return weights @ B, np.maximum(self.kernel.diag(self.centres) + ridge - explained, 1e-12)
+        return weights @ B, self._variance(self.centres, explained)
 
     def condensed(self, embed: Embed, Y: NDArray, step: int) -> Condensed:
         """Return all targets: every row is a centre."""
