@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import kcdo
-from kcdo.components import Effort, Settings, SmoothedRows
+from kcdo.components import Effort, Regressor, Settings, SmoothedRows
 from kcdo.fitting.smoothed import choose_smoothers, every_smoother
 from kcdo.kernels import Matern
 from kcdo.rows import Rows
 
+KERNEL = Matern(1.0, smoothness=1.5)
 SETTINGS = Settings(n_jobs=1, effort=replace(Effort(), alike_rows=60))
 
 
@@ -19,7 +20,7 @@ def located(n=150, seed=0):
     X = rng.uniform(-2, 2, (n, 2))
     y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=n)
     rows = Rows(X, y[:, None], np.ones(n))
-    return rows, SmoothedRows.located(Matern(1.0, smoothness=1.5), 0.1, rows, SETTINGS)
+    return rows, SmoothedRows.located([Regressor(KERNEL, 0.1)], rows, SETTINGS)
 
 
 def test_nodes_hold_the_mixture_of_all_smoothers():

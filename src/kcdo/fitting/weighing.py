@@ -37,7 +37,7 @@ def held_out_of(problem: Problem, chosen: Sequence[ChosenComponent], judged: Int
     The leave-one-out of location and scale is not exact, as the residuals of the other rows have
     seen the one left out. Of many hundreds of rows, one does not move them.
     """
-    few = len(problem.rows) <= problem.effort.few_rows
+    few = len(judged) == len(problem.rows) <= problem.effort.few_rows
     inexact = few and not all(each.component.exact_held_out for each in chosen)
     inexact = inexact and problem.in_time("folds")
     # to be weighed against one that is folded, the linear ones are folded too
