@@ -41,7 +41,9 @@ def test_the_slope_of_the_shares_is_that_of_the_loss():
     for freedom in (1.0, 12.0):
         slope = approx_fprime(theta, lambda at, freedom=freedom: judged.loss(freedom, at)[0])
         assert judged.loss(freedom, theta)[1] == pytest.approx(slope, abs=1e-5)
-    assert judged.loss(1.0, theta + [5, 5, 5, 0])[0] == pytest.approx(judged.loss(1.0, theta)[0])
+    assert judged.loss(1.0, np.append(theta[:-1] + 5.0, theta[-1]))[0] == pytest.approx(
+        judged.loss(1.0, theta)[0]
+    )
 
 
 def test_normal_errors_are_averaged_as_their_variances_say():
