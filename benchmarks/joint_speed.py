@@ -43,11 +43,12 @@ class Sizes:
     draws: int = 1_000
     points: int = 20_000
     scored: int = 100  # rows of evaluate and report
+    table: int = 5_000  # rows of a long table that is evaluated
 
     @classmethod
     def quick(cls) -> "Sizes":
         """Return sizes that only try the script."""
-        return cls(200, 5, 50, 200, 5)
+        return cls(200, 5, 50, 200, 5, 20)
 
 
 def outputs(n: int, d: int, seed: int = 0) -> tuple[Array, Array]:
@@ -147,15 +148,19 @@ def questions(
         with tempfile.TemporaryDirectory() as folder:
             model.report(Path(folder) / "report.html", X[few], y[few])
 
-    def command(model: Any, y: Array) -> None:
+    def command(model: Any, y: Array, asked: slice | Array = few) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            evaluate_command(model, X[few], y[few], Path(folder))
+            evaluate_command(model, X[asked], y[asked], Path(folder))
+
+    def long_command(model: Any, y: Array) -> None:
+        command(model, y, np.resize(np.arange(len(X)), sizes.table))
 
     return [
         (f"{sizes.densities:,} log densities", densities, "≤ 2"),
         (f"{sizes.queries} × {sizes.draws:,} draws", draws, "≤ 2"),
         (f"scores, {sizes.scored} rows", evaluate, "about 1"),
         (f"kcdo evaluate, {sizes.scored} rows", command, "about 1"),
+        (f"kcdo evaluate, {sizes.table:,} rows", long_command, "about 1"),
         (f"report, {sizes.scored} rows", report, "about 1"),
     ]
 

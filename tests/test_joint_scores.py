@@ -6,10 +6,11 @@ import pytest
 import kcdo
 from kcdo.commands.models import Model
 from kcdo.commands.scores import scores
-from kcdo.commands.told_scores import _joint_lines
+from kcdo.commands.told_scores import _joint_lines, score_lines
 from kcdo.errors import MissingExtraError
 from kcdo.metrics import joint_scores
 from kcdo.reports.accuracy import measure_in_parts
+from kcdo.rows import sampled
 from tests.gaussian_chain import distribution, gaussian_chain, truth
 
 X = np.linspace(-1, 1, 60)[:, None]
@@ -98,3 +99,21 @@ def test_accuracy_of_parts_has_the_ranks_of_all(rng):
         model.conditional(X).marginal(0), Y[:, :1], True, model.marginal().marginal(0)
     )
     assert single.rank_histogram is None
+
+
+def test_of_many_rows_some_are_scored_by_draws(monkeypatch):
+    """The log score is of all rows; the lines say of how many the others are."""
+    monkeypatch.setattr("kcdo.commands.scores._MOST_BY_DRAWS", 20)
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (90, 1))
+    y = x + rng.normal(size=(90, 2))
+    estimator = kcdo.ConditionalDensityOperator(selection="heuristic").fit(x, y)
+    model, shown = Model.of(estimator), []
+    told = scores(model, x, y, shown.append)
+    assert (told["rows"], told["rows_by_draws"], shown[-1]) == (90, 20, 90)
+    assert told["log_score"] == pytest.approx(estimator.score(x, y))
+    assert "of 20 of the rows" in "\n".join(score_lines(told))
+    some = sampled(90, 20, seed=0)
+    few = scores(model, x[some], y[some])
+    assert told["crps"] == pytest.approx(few["crps"])
+    assert "rows_by_draws" not in few

@@ -20,6 +20,7 @@ from kcdo.rows import Kin, sampled
 
 _AT_ONCE = 500  # rows whose distributions fit into what is kept of them
 _MOST_KEPT = 1000  # rows whose predictions a model keeps
+_MOST_BY_DRAWS = 500  # rows of several outputs whose draws are made: they are most of the work
 
 
 def scores(
@@ -27,18 +28,24 @@ def scores(
 ) -> dict[str, Any]:
     """Return the scores; those of single outputs by the name of the target.
 
-    ``show`` is told how many rows are done.
+    Of many rows of several outputs some at random have all scores but the log score, as these are
+    by draws; ``rows_by_draws`` says how many. ``show`` is told how many rows are done.
     """
     dist = model.estimator.conditional(X)
+    one, n = dist.n_outputs == 1, len(Y)
     # distributions of some rows are kept, and serve every score
-    step = _AT_ONCE if dist.n_outputs == 1 else rows_at_once(dist.n_outputs)
+    step = _AT_ONCE if one else rows_at_once(dist.n_outputs)
+    judged = np.arange(n) if one else sampled(n, _MOST_BY_DRAWS, seed=0)
     parts, unit = [], _columns(Y).std(axis=0)
-    for start in range(0, len(Y), step):
-        rows = slice(start, start + step)
+    for start in range(0, len(judged), step):
+        rows = judged[start : start + step]
         parts.append(_scores(model, dist[rows], take_rows(Y, rows), unit))
         if show is not None:
-            show(min(start + step, len(Y)))
-    return _joined(parts) | _calibrated(model, X, Y)
+            show((start + len(rows)) * n // len(judged))
+    found = _joined(parts)
+    if len(judged) < n:
+        found |= {"rows": n, "rows_by_draws": len(judged), "log_score": metrics.log_score(dist, Y)}
+    return found | _calibrated(model, X, Y)
 
 
 def foretold(model: Model, X: Any, Y: Any) -> Foretold:
