@@ -112,8 +112,7 @@ def _assembled(
 
 def _coordinates(dist: ConditionalDistribution) -> dict[str, Any]:
     """Return the names of queries and outputs: those of the data, or numbers."""
-    index = dist._labels.index
-    queries = np.arange(len(dist)) if index is None else np.asarray(index[dist._rows])
+    queries = np.arange(len(dist)) if dist.index is None else np.asarray(dist.index)
     if dist.flat:
         return {"query": queries}
     outputs = dist.target_names or [f"y{i}" for i in range(dist.n_outputs)]

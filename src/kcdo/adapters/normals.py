@@ -35,7 +35,7 @@ class Normals(NamedTuple):
 
 def exact_normals(dist: ConditionalDistribution) -> Normals | None:
     """Return the normals that distributions of one output are made of; None for other kinds."""
-    parts = dist._each(lambda batch, _: normals_of(batch))
+    parts = dist.each_batch(lambda batch, _: normals_of(batch))
     found = [part for part in parts if part is not None]
     return _joined(found, axis=0) if len(found) == len(parts) else None
 

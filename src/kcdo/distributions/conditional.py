@@ -59,7 +59,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         """P(Y <= Y[i]) of query i, (Q,); jointly for d > 1, of chains by draws."""
         self._need_positive("cdf_pairs")
         pairs = self._pairs(Y)
-        found = self._each(lambda batch, rows: batch.cdf_each(pairs[rows, None])[:, 0])
+        found = self.each_batch(lambda batch, rows: batch.cdf_each(pairs[rows, None])[:, 0])
         return np.clip(np.concatenate(found), 0.0, 1.0)
 
     def pdf_each(self, points: ArrayLike) -> Array:
@@ -71,7 +71,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
                 f"points must be ({len(self)}, G, {self._source.dim}), one row per query; got "
                 f"{np.shape(points)}."
             )
-        return np.concatenate(self._each(lambda batch, rows: batch.pdf_each(own[rows])))
+        return np.concatenate(self.each_batch(lambda batch, rows: batch.pdf_each(own[rows])))
 
     def mean(self) -> Array:
         """Conditional mean, (Q,) or (Q, d); of chains of outputs by draws (:meth:`with_draws`)."""
@@ -118,7 +118,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         self._need_one_output("modes")
         if not 0 < prominence <= 1:
             raise InvalidInputError(f"prominence must lie between 0 and 1; got {prominence!r}.")
-        parts = self._each(lambda batch, _: batch.peaks(prominence, prominence))
+        parts = self.each_batch(lambda batch, _: batch.peaks(prominence, prominence))
         return [found for part in parts for found in part]
 
     def atoms(self) -> tuple[Array, Array]:
@@ -139,7 +139,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         (array([1.]), True)
         """
         self._need_one_output("atoms")
-        parts = self._each(lambda batch, _: batch.atoms())
+        parts = self.each_batch(lambda batch, _: batch.atoms())
         there = [part for part in parts if part is not None]
         if not there:
             return np.empty(0), np.empty((len(self), 0))
@@ -189,7 +189,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         """
         self._need_positive("hpd")
         level = _coverage(level)
-        parts = self._each(lambda batch, _: batch.regions(level))
+        parts = self.each_batch(lambda batch, _: batch.regions(level))
         shapes = [shape for part in parts for shape in part]
         return [
             HighestDensityRegion(level, s.density_level, s.volume, s.intervals, self[i].pdf)
@@ -218,7 +218,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         self._need_positive("crps")
         self._need_one_output("crps")
         pairs = self._pairs(Y)
-        return np.concatenate(self._each(lambda batch, rows: batch.crps(pairs[rows])))
+        return np.concatenate(self.each_batch(lambda batch, rows: batch.crps(pairs[rows])))
 
     def sample(self, n: int, random_state: RandomState = None) -> Array:
         """``n`` exact draws of each query, (Q, n) or (Q, n, d).
@@ -232,7 +232,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         if isinstance(random_state, np.random.RandomState):
             random_state = int(random_state.randint(2**31))
         rng = np.random.default_rng(random_state)
-        parts = self._each(  # numbers are consumed query by query: chunking changes nothing
+        parts = self.each_batch(  # numbers are consumed query by query: chunking changes nothing
             lambda batch, _: batch.sample(rng.random((len(batch), n, batch.uniforms))),
             n_jobs=1,
         )
@@ -289,7 +289,7 @@ class ConditionalDistribution(JointQuestions, ScipyNames, Exports):
         pairs = None if Y is None else self._pairs(Y)
         if recipe.needs_outputs and pairs is None:
             raise InvalidInputError('summary of "logpdf" needs Y: one output per query.')
-        parts = self._each(
+        parts = self.each_batch(
             lambda batch, rows: recipe.compute(batch, None if pairs is None else pairs[rows])
         )
         joined = {name: np.concatenate([p[name] for p in parts]) for name in columns}

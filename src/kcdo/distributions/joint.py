@@ -22,6 +22,18 @@ class JointQuestions(LazyBatches):
 
     _labels: Labels
 
+    @property
+    def index(self) -> Any:
+        """Names of the queries: the index of the frame that they came in, None of an array.
+
+        >>> import numpy as np, pandas as pd, kcdo
+        >>> x = pd.DataFrame({"x": np.arange(9.0)}, index=list("abcdefghi"))
+        >>> model = kcdo.ConditionalDensityOperator(selection="heuristic").fit(x, x["x"] ** 2)
+        >>> list(model.conditional(x)[2:4].index)
+        ['c', 'd']
+        """
+        return None if self._labels.index is None else self._labels.index[self._rows]
+
     def given(self, values: Mapping[int | str, ArrayLike]) -> Self:
         """Distribution of the other outputs, where some have known values.
 
@@ -54,8 +66,7 @@ class JointQuestions(LazyBatches):
             raise InvalidInputError("given: all outputs are given, none is left to be foretold.")
         source = _GivenSource(self._source, self._rows, tuple(places), known)
         # a query may come several times, each time with other values: rows are counted anew
-        index = None if self._labels.index is None else self._labels.index[self._rows]
-        labels = replace(self._labels.only(others), index=index)
+        labels = replace(self._labels.only(others), index=self.index)
         new: Any = type(self)(source, flat=len(others) == 1)
         return new.labelled(labels)
 
@@ -95,7 +106,7 @@ class JointQuestions(LazyBatches):
         draws, or weigh them: grids, some outputs given others. For scores: they cost nothing once
         anything else was asked.
         """
-        parts = self._each(lambda batch, _: batch.fixed_draws())
+        parts = self.each_batch(lambda batch, _: batch.fixed_draws())
         known = [part for part in parts if part is not None]
         return np.concatenate(known) if len(known) == len(parts) else None
 

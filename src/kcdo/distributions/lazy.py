@@ -42,7 +42,7 @@ class LazyBatches:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def _each(
+    def each_batch(
         self, answer: Callable[[Batch, slice], Result], n_jobs: int | None = None
     ) -> list[Result]:
         """Return the answers for consecutive chunks of queries, given distributions and places.
@@ -75,7 +75,7 @@ class LazyBatches:
         return [slice(start, start + step) for start in range(0, len(self), step)]
 
     def _map(self, answer: Callable[[Batch], Array]) -> Array:
-        return np.concatenate(self._each(lambda batch, _: answer(batch)))
+        return np.concatenate(self.each_batch(lambda batch, _: answer(batch)))
 
     def _points(self, y: ArrayLike) -> Array:
         return as_points(y, self._source.dim)
