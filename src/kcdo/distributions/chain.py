@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcdo.arrays import Array, Integers
-from kcdo.distributions.batch import DRAW_SETS, Batch, Function, Rows, even_uniforms, join
+from kcdo.distributions.batch import Batch, Function, Rows, even_uniforms, join
 from kcdo.distributions.chain_parts import PICTURE_WIDTH, ByDraws, PartBatch, share_below
+from kcdo.distributions.draw_errors import DRAW_SETS
 from kcdo.distributions.grouped import GroupedBatch
 from kcdo.parallel import ordered_map, shared_property
 

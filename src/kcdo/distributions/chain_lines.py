@@ -7,7 +7,8 @@ import numpy as np
 
 from kcdo.arrays import Array
 from kcdo.distributions.affine import AffineBatch
-from kcdo.distributions.batch import DRAW_SETS, Batch
+from kcdo.distributions.batch import Batch
+from kcdo.distributions.draw_errors import DRAW_SETS
 from kcdo.distributions.grid import GridLayout
 from kcdo.distributions.grouped import GroupedBatch
 from kcdo.distributions.layouts import choose_nodes

@@ -8,7 +8,6 @@ import numpy as np
 
 from kcdo.arrays import Array, Integers
 from kcdo.distributions.batch import (
-    DRAW_SETS,
     FEWEST_DRAWS,
     Batch,
     Function,
@@ -16,6 +15,7 @@ from kcdo.distributions.batch import (
     even_uniforms,
 )
 from kcdo.distributions.chain_lines import by_its_link, on_a_line
+from kcdo.distributions.draw_errors import DRAW_SETS
 from kcdo.distributions.layouts import choose_nodes
 from kcdo.distributions.weighted_draws import (
     HELD_NUMBERS,

@@ -7,7 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from kcdo.arrays import Array, Integers
-from kcdo.distributions.batch import Batch, Function, Rows, join, set_deviations
+from kcdo.distributions.batch import Batch, Function, Rows, join
+from kcdo.distributions.draw_errors import set_deviations
 from kcdo.distributions.integration import NO_CUTS
 from kcdo.distributions.roots import monotone_roots
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kcdo.arrays import Array, Integers
-from kcdo.distributions.batch import DRAW_SETS, FEW_EFFECTIVE, Rows, set_deviations
+from kcdo.distributions.batch import Rows
+from kcdo.distributions.draw_errors import DRAW_SETS, FEW_EFFECTIVE, set_deviations
 from kcdo.distributions.layouts import choose_nodes
 from kcdo.errors import AccuracyWarning
 
