@@ -83,6 +83,15 @@ def test_what_is_clearly_worse_gets_no_share_and_few_rows_stay_as_they_are():
     assert stacked(pair, rows, ALL) is pair
 
 
+def test_of_few_rows_half_stays_with_the_first_and_the_rest_is_even():
+    three = metrics(ROUGH, SMOOTH, Matern((1.0, 0.2), smoothness=1.5), noise=0.1)
+    first, second = stacked(three, two_columns(150), ALL)
+    assert first.kernel == ROUGH
+    assert second is three[1]
+    shares = [each.share for each in first.regressors]
+    assert shares == pytest.approx([2 / 3, 1 / 6, 1 / 6])
+
+
 def test_of_many_rows_a_metric_that_is_clearly_better_comes_first():
     good = metrics(Matern((0.7, 0.7), smoothness=0.5), noise=0.05)
     useless = metrics(Gaussian((50.0, 50.0)), Gaussian((90.0, 90.0)), noise=10.0)

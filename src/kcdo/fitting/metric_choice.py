@@ -56,8 +56,8 @@ def choose_metrics(
 
     Families are compared on some rows. The best of those that see ranks and the best of the others
     are learnt on all rows, or the best two: components of a mixture that err in different ways.
-    After the deadline of the progress they stay as some rows found them. The others, where rows are
-    not so few that folds judge scales, stay so too: regressions may be averaged with theirs.
+    After the deadline of the progress they stay as some rows found them. So do the others:
+    regressions may be averaged with theirs, unless rows are so few that columns share one scale.
     """
     views = features.views() if kernel.family_open else []
     views = views or [np.arange(rows.X.shape[1])]
@@ -79,7 +79,7 @@ def choose_metrics(
         two = _best_two(rough)
         found = _settled_each([each[1:] for each in two], settings)
     found.sort(key=lambda metric: metric.loss)
-    if rough[0][2].cross_fits:
+    if found[0].shared:
         return found
     others = [each for each in rough if all(each is not one for one in two)]
     return found + [search.metric(loss, theta) for loss, theta, search in others]

@@ -15,7 +15,7 @@ from scipy.special import gammaln
 from kcdo.arrays import Array, Integers
 from kcdo.components import Effort, Settings, averaged, foretold_among
 from kcdo.fitting.metric import Metric
-from kcdo.fitting.metric_choice import scaled_targets
+from kcdo.fitting.metric_choice import scaled_targets, search_from
 from kcdo.fitting.search import GOOD_ENOUGH, BestSoFar, minimise
 from kcdo.parallel import blas_limit, ordered_map
 from kcdo.rows import Rows
@@ -94,15 +94,24 @@ def stacked(metrics: list[Metric], rows: Rows, settings: Settings) -> list[Metri
     """Return two metrics, the first of which knows what its regression is averaged with.
 
     Of many rows another one comes first, where it is clearly better by rows near in its own metric;
-    one of the first two is the second. Of so few rows that folds judge scales there are two, and
-    both stay as they are.
+    one of the first two is the second. Rows so few that folds judge scales do not tell shares, as
+    they have chosen the scales: half stays with the first, and the other half is shared evenly.
     """
     if len(metrics) <= 2:
         return metrics
+    if search_from(metrics[0], rows, settings)[0].cross_fits:
+        shares = np.full(len(metrics), 0.5 / len(metrics))
+        shares[0] += 0.5
+        return _averaged_with(metrics, 0, shares)
     judged = rows.sampled(settings.effort.weighed_rows, settings.seed + 3)
     foretell = _by_near_rows if len(rows) > settings.effort.exact_rows else _by_each_other
     foretold, first = foretell(metrics, rows, judged, settings)
     shares = _shares(foretold, first, settings.effort)
+    return _averaged_with(metrics, first, shares)
+
+
+def _averaged_with(metrics: list[Metric], first: int, shares: Array) -> list[Metric]:
+    """Return the first metric with the others that have a share beside it, and the second."""
     beside = tuple(
         replace(metric.regressors[0], share=float(share))
         for place, (metric, share) in enumerate(zip(metrics, shares, strict=True))
