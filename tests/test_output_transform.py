@@ -57,7 +57,8 @@ def test_it_is_saved_refitted_and_asked_at_uncertain_inputs(model, tmp_path):
     X, y = skewed()
     model.save(tmp_path / "model.kcdo")
     loaded = kcdo.load(tmp_path / "model.kcdo")
-    np.testing.assert_array_equal(loaded.predict(X[:4]), model.predict(X[:4]))
+    # arrays of a file lie in memory in one order, in which some processors round sums otherwise
+    np.testing.assert_allclose(loaded.predict(X[:4]), model.predict(X[:4]), rtol=1e-12)
     again = model.refit(X, y)
     np.testing.assert_allclose(again.predict(X[:4]), model.predict(X[:4]), rtol=1e-6)
     narrow = model.conditional(kcdo.GaussianInput(X[:2], 1e-12)).mean()
