@@ -142,3 +142,12 @@ def test_a_default_fit_with_an_average_is_refitted_and_saved_as_it_is(tmp_path):
     model.save(tmp_path / "model.kcdo")
     again = kcdo.load(tmp_path / "model.kcdo")
     assert again.conditional(X[:20]).quantile([0.1, 0.5, 0.9]) == pytest.approx(expected, abs=1e-9)
+
+
+def test_outputs_that_are_foretold_exactly_have_shares():
+    truth = np.linspace(-1, 1, 30)[:, None]
+    even = np.ones(30)
+    for values in (np.hstack([truth, truth]), np.hstack([truth, -truth])):
+        shares = _Foretold.of(values, np.ones_like(values), truth, even, even).shares(50)
+        assert np.all(shares > 0)
+        assert shares.sum() == pytest.approx(1.0)

@@ -24,6 +24,8 @@ from kcdo.systems import ExactRows, Groups, System
 _LEAST_SHARE = 0.05  # of what counts, of a regression that is kept: each costs time at every query
 _CLEARLY_LESS = 0.98  # of held-out errors
 _FURTHEST = 6.0  # of held-out predictions, in sds of the outputs: outliers do not rule the shares
+_LEAST_ERROR = 1e-9  # of standardised outputs: they may be foretold exactly
+_LOGITS = 10.0  # of shares at most: none vanishes in the sum of all
 _FREEDOM = (1.0, 3.0, 12.0)  # degrees of freedom of errors, of which the likeliest is taken
 
 
@@ -54,9 +56,10 @@ class _Foretold:
         """Return the shares of the best of several tails."""
         best: BestSoFar[Array] = BestSoFar()
         start = np.zeros(self.values.shape[1] + 1)
-        start[-1] = np.log(np.abs(self._errors(_softmax(start[:-1]))).mean())
+        size = np.abs(self._errors(_softmax(start[:-1]))).mean()
+        start[-1] = np.log(max(size, _LEAST_ERROR))
+        bounds = [(-_LOGITS, _LOGITS)] * (len(start) - 1) + [(np.log(_LEAST_ERROR), _LOGITS)]
         for freedom in _FREEDOM:
-            bounds = [(-20.0, 20.0)] * len(start)
             theta, loss = minimise(partial(self.loss, freedom), start, bounds, steps, GOOD_ENOUGH)
             best.offer(loss, _softmax(theta[:-1]))
         return best.best()
@@ -70,7 +73,7 @@ class _Foretold:
         errors = self._errors(shares)
         ratio = errors / (freedom * scale**2 * self.variance)
         tails = 0.5 * (freedom + 1.0) * np.log1p(errors * ratio)
-        size = float(self.weights @ np.abs(errors))
+        size = max(float(self.weights @ np.abs(errors)), _LEAST_ERROR)
         value = self.weights @ tails + theta[-1] + _log_height(freedom) + np.log(size)
         e_slope = (freedom + 1.0) * ratio / (1.0 + errors * ratio)
         scale_slope = 1.0 - self.weights @ (errors * e_slope)
