@@ -9,7 +9,7 @@ from scipy.optimize import approx_fprime
 import kcdo
 from kcdo.components import Effort, Location, Regressor, Settings, averaged
 from kcdo.fitting.metric import Metric
-from kcdo.fitting.stacking import _Foretold, stacked
+from kcdo.fitting.stacking import _by_each_other, _Foretold, _shares, stacked
 from kcdo.kernels import Gaussian, Matern
 from kcdo.rows import Rows
 
@@ -151,3 +151,28 @@ def test_outputs_that_are_foretold_exactly_have_shares():
         shares = _Foretold.of(values, np.ones_like(values), truth, even, even).shares(50)
         assert np.all(shares > 0)
         assert shares.sum() == pytest.approx(1.0)
+
+
+def test_a_heavy_row_is_no_less_sure():
+    """Variances are those of a row of weight 1, as locations of queries have them."""
+    rows = replace(two_columns(), weights=np.where(np.arange(300) % 10, 0.5, 50.5))
+    judged, _ = _by_each_other(metrics(ROUGH, SMOOTH), rows, np.arange(300), ALL)
+    expected = []
+    for row in (0, 1, 2):  # the first weighs 50.5
+        others = np.delete(np.arange(300), row)
+        matrix = ROUGH(rows.X[others], rows.X[others]) + np.diag(0.3 / rows.weights[others])
+        own = ROUGH(rows.X[others], rows.X[[row]])[:, 0]
+        expected.append(1.3 - own @ np.linalg.solve(matrix, own))
+    found = judged.variance[:3] / judged.variance[0]
+    assert found == pytest.approx(np.array(expected) / expected[0], rel=1e-6)
+
+
+def test_no_more_than_four_are_averaged():
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=(300, 1))
+    values, even = truth + 0.3 * rng.normal(size=(300, 8)), np.ones(300)
+    judged = _Foretold.of(values, np.ones_like(values), truth, even, even)
+    for first in range(8):
+        shares = _shares(judged, first, Effort())
+        assert np.count_nonzero(shares) == 4
+        assert shares[first] > 0

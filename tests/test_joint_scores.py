@@ -101,13 +101,14 @@ def test_accuracy_of_parts_has_the_ranks_of_all(rng):
     assert single.rank_histogram is None
 
 
-def test_of_many_rows_some_are_scored_by_draws(monkeypatch):
+@pytest.mark.usefixtures("short_searches")
+def test_of_many_rows_of_a_chain_some_are_scored_by_draws(monkeypatch):
     """The log score is of all rows; the lines say of how many the others are."""
     monkeypatch.setattr("kcdo.commands.scores._MOST_BY_DRAWS", 20)
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (90, 1))
     y = x + rng.normal(size=(90, 2))
-    estimator = kcdo.ConditionalDensityOperator(selection="heuristic").fit(x, y)
+    estimator = kcdo.ConditionalDensityOperator(joint="chain").fit(x, y)
     model, shown = Model.of(estimator), []
     told = scores(model, x, y, shown.append)
     assert (told["rows"], told["rows_by_draws"], shown[-1]) == (90, 20, 90)
@@ -117,3 +118,5 @@ def test_of_many_rows_some_are_scored_by_draws(monkeypatch):
     few = scores(model, x[some], y[some])
     assert told["crps"] == pytest.approx(few["crps"])
     assert "rows_by_draws" not in few
+    grid = kcdo.ConditionalDensityOperator(selection="heuristic").fit(x, y)
+    assert "rows_by_draws" not in scores(Model.of(grid), x, y)

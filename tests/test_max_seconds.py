@@ -21,6 +21,7 @@ STAGES = [
     "the last word on the noise",
     "directions of features",
     "averages of kernels",
+    "averages of regressions",
     "a mixture of components",
     "location and scale",
     "the search for a plain density",
@@ -48,7 +49,7 @@ def fitted_with(looks, Y=None):
     return automatic_fit(spec, Rows(X, outputs, np.ones(len(X)))), deadline
 
 
-@pytest.mark.parametrize("looks", [0, 1, 4, 5, 6, 7, 8, 10])
+@pytest.mark.parametrize("looks", [0, 1, 4, 5, 6, 7, 8, 9, 11])
 def test_a_fit_stops_where_the_time_is_over(looks):
     fit, deadline = fitted_with(looks)
     assert deadline.left_out
@@ -57,8 +58,8 @@ def test_a_fit_stops_where_the_time_is_over(looks):
     assert fit.model.primary.training is not None
     assert sum(fit.parameters.weights.values()) == pytest.approx(1.0)
     components = {part for part in fit.parameters.weights if part != "marginal_tail"}
-    assert ("location_scale" in components) == (looks > 7)
-    assert ("smoothed" in components) == (looks > 9)
+    assert ("location_scale" in components) == (looks > 8)
+    assert ("smoothed" in components) == (looks > 10)
 
 
 def test_several_outputs_stop_too():

@@ -28,24 +28,25 @@ def scores(
 ) -> dict[str, Any]:
     """Return the scores; those of single outputs by the name of the target.
 
-    Of many rows of several outputs some at random have all scores but the log score, as these are
-    by draws; ``rows_by_draws`` says how many. ``show`` is told how many rows are done.
+    Of many rows whose outputs are a chain some at random have all scores but the log score, as
+    these are by draws; ``rows_by_draws`` says how many. ``show`` is told how many rows are done.
     """
     dist = model.estimator.conditional(X)
     one, n = dist.n_outputs == 1, len(Y)
+    by_draws = not one and dist[:1].fixed_draws() is not None
     # distributions of some rows are kept, and serve every score
     step = _AT_ONCE if one else rows_at_once(dist.n_outputs)
-    judged = np.arange(n) if one else sampled(n, _MOST_BY_DRAWS, seed=0)
+    judged = sampled(n, _MOST_BY_DRAWS if by_draws else n, seed=0)
+    of_all = {} if len(judged) == n else {"log_score": metrics.log_score(dist, Y)}
     parts, unit = [], _columns(Y).std(axis=0)
     for start in range(0, len(judged), step):
         rows = judged[start : start + step]
         parts.append(_scores(model, dist[rows], take_rows(Y, rows), unit))
         if show is not None:
             show((start + len(rows)) * n // len(judged))
-    found = _joined(parts)
-    if len(judged) < n:
-        found |= {"rows": n, "rows_by_draws": len(judged), "log_score": metrics.log_score(dist, Y)}
-    return found | _calibrated(model, X, Y)
+    if of_all:
+        of_all |= {"rows": n, "rows_by_draws": len(judged)}
+    return _joined(parts) | of_all | _calibrated(model, X, Y)
 
 
 def foretold(model: Model, X: Any, Y: Any) -> Foretold:

@@ -54,13 +54,13 @@ def score_lines(found: dict[str, Any]) -> list[str]:
     lines += _joint_lines(found)
     for name, value in found["crps"].items():
         lines.append(f"CRPS       {value:>9.4g}   in units of {name}; lower is better")
-    if "rows_by_draws" in found:
-        lines.append(
-            f"by draws   all but the log score: of {found['rows_by_draws']} of the rows, at random"
-        )
     for name, shares in found["coverage"].items():
         inside = ", ".join(f"{share:.1%} (of {float(x):.0%})" for x, share in shares.items())
         lines.append(f"coverage   {inside} of {name} inside its intervals")
+    if "rows_by_draws" in found:
+        lines.append(
+            f"by draws   all of these but the log score: of {found['rows_by_draws']} of the rows"
+        )
     for name, shares in found.get("conformal", {}).items():
         inside = ", ".join(f"{share:.1%} (of {float(x):.0%})" for x, share in shares.items())
         lines.append(f"conformal  {inside} of {name} inside its calibrated intervals")

@@ -65,6 +65,10 @@ class Location:
         shape(self.targets, self.near.n_centres, 1)
         others = self.near_others if self.regression is None else self.others
         shape(self.shares, 1 + len(others))
+        for other in self.near_others:
+            shape(other.centres, *self.near.centres.shape)
+        inputs = {each.centres.n_inputs for each in self.others}
+        need(inputs <= {self.near.n_inputs}, "regressions of other inputs")
         need(self.signal > 0, "a variance that is not positive")
         need(self.shares.min() >= 0 and self.shares.max() > 0, "shares of regressions")
 
@@ -91,8 +95,12 @@ class Location:
         squares = (targets - held_out)[:, 0] ** 2 / ratio
         counted = without_outliers(squares[:, None], rows.weights)[:, 0]
         signal = max(float(np.average(counted, weights=rows.weights)), LEAST_SIGNAL)
-        kept = tuple(other.without_factor() for other in made.near_others)
-        made = replace(made, near=near.without_factor(), near_others=kept, signal=signal)
+        own = near.without_factor()
+        # all see one copy of the rows
+        kept = tuple(
+            replace(own.rows, kernel=other.kernel).factor(other.alpha) for other in made.near_others
+        )
+        made = replace(made, near=own, near_others=kept, signal=signal)
         return made, offset + held_out[:, 0], signal * ratio
 
     def __call__(self, X: Array) -> tuple[Array, Array]:

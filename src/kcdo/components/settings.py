@@ -141,7 +141,7 @@ class Effort:
         Rows that first learn the scales of a second kernel of the location, or directions; at
         most two thirds.
     most_stacked : int
-        Regressions that are averaged.
+        Regressions that are averaged; of rows so few that folds judge scales all are.
     crossed_rows, crossed_per_column : int
         Rows, and rows per column, up to which folds learn scales anew.
     local_judged, local_neighbours : (int, int)

@@ -56,8 +56,9 @@ def choose_metrics(
 
     Families are compared on some rows. The best of those that see ranks and the best of the others
     are learnt on all rows, or the best two: components of a mixture that err in different ways.
-    After the deadline of the progress they stay as some rows found them. So do the others:
-    regressions may be averaged with theirs, unless rows are so few that columns share one scale.
+    After the deadline of the progress they stay as some rows found them. So do the others that see
+    no more features: regressions may be averaged with theirs, unless rows are so few that columns
+    share one scale.
     """
     views = features.views() if kernel.family_open else []
     views = views or [np.arange(rows.X.shape[1])]
@@ -81,8 +82,13 @@ def choose_metrics(
     found.sort(key=lambda metric: metric.loss)
     if found[0].shared:
         return found
+    seen = np.union1d(*(search.columns for *_, search in two))
     others = [each for each in rough if all(each is not one for one in two)]
-    return found + [search.metric(loss, theta) for loss, theta, search in others]
+    return found + [
+        search.metric(loss, theta)
+        for loss, theta, search in others
+        if np.isin(search.columns, seen).all()
+    ]
 
 
 def _best_two(found: list[Trial]) -> list[Trial]:

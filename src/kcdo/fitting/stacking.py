@@ -19,7 +19,7 @@ from kcdo.fitting.metric_choice import scaled_targets, search_from
 from kcdo.fitting.search import GOOD_ENOUGH, BestSoFar, minimise
 from kcdo.parallel import blas_limit, ordered_map
 from kcdo.rows import Rows
-from kcdo.systems import ExactRows, Groups, System
+from kcdo.systems import ExactRows, Groups, NearestSystem, System
 
 _LEAST_SHARE = 0.05  # of what counts, of a regression that is kept: each costs time at every query
 _CLEARLY_LESS = 0.98  # of held-out errors
@@ -102,7 +102,7 @@ def stacked(metrics: list[Metric], rows: Rows, settings: Settings) -> list[Metri
     """
     if len(metrics) <= 2:
         return metrics
-    if search_from(metrics[0], rows, settings)[0].cross_fits:
+    if any(search_from(metric, rows, settings)[0].cross_fits for metric in metrics):
         shares = np.full(len(metrics), 0.5 / len(metrics))
         shares[0] += 0.5
         return _averaged_with(metrics, 0, shares)
@@ -140,7 +140,9 @@ def _by_each_other(
             lambda metric: system(metric).held_out(targets), metrics[1:], settings.n_jobs
         )
         values = np.hstack([first.held_out(targets, None, remaining), *others])
-    return _Foretold.of(values, np.ones_like(values), targets, 1.0 / remaining, some.weights), 0
+    # 1 / remaining - 1 = (1 - kᵀw) ω / η of a row of weight ω
+    variance = metrics[0].noise * (1.0 + (1.0 / remaining - 1.0) / some.weights)
+    return _Foretold.of(values, np.ones_like(values), targets, variance, some.weights), 0
 
 
 def _by_near_rows(
@@ -151,13 +153,16 @@ def _by_near_rows(
     The rows near a query are looked for once for all regressions of an average.
     """
     some, targets = rows.take(judged), scaled_targets(rows)
-    near = [each.regressors[0].near(rows.X, rows, settings.n_jobs) for each in metrics]
-    own = np.hstack([system.held_out(targets, judged) for system in near])
+
+    def near(metric: Metric) -> NearestSystem:  # made anew: what finds many rows is large
+        return metric.regressors[0].near(rows.X, rows, settings.n_jobs)
+
+    own = np.hstack([near(metric).held_out(targets, judged) for metric in metrics])
     errors = np.average(np.abs(targets[judged] - own), axis=0, weights=some.weights)
     best = int(np.argmin(errors))
     first = best if errors[best] < _CLEARLY_LESS * errors[0] else 0
-    places = near[first].rows.near_others(judged)
-    found = [foretold_among(system, some.X, places, targets) for system in near]
+    places = near(metrics[first]).rows.near_others(judged)
+    found = [foretold_among(near(metric), some.X, places, targets) for metric in metrics]
     values = np.hstack([value for value, _ in found])
     variance = np.column_stack([variance for _, variance in found])
     sure = variance[:, first]
@@ -166,16 +171,13 @@ def _by_near_rows(
 
 def _shares(judged: _Foretold, first: int, effort: Effort) -> Array:
     """Return shares of the least loss; those that hardly count are 0, but for the first."""
-    kept = np.arange(judged.values.shape[1])
-    for _ in range(2):
-        some = judged.take(kept)
-        found = some.shares(effort.shares_steps)
-        shares = np.zeros(judged.values.shape[1])
-        shares[kept] = found
-        counted = np.zeros(len(shares))
-        counted[kept] = judged.weights @ some.counted(found)
-        most = np.argsort(-counted, kind="stable")[: effort.most_stacked]
-        kept = np.union1d([first], most[counted[most] >= _LEAST_SHARE])
+    every = judged.shares(effort.shares_steps)
+    counted = judged.weights @ judged.counted(every)
+    counted[first] = np.inf
+    most = np.argsort(-counted, kind="stable")[: effort.most_stacked]
+    kept = most[counted[most] >= _LEAST_SHARE]
+    shares = np.zeros(len(every))
+    shares[kept] = judged.take(kept).shares(effort.shares_steps)
     return shares
 
 

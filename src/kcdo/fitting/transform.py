@@ -63,13 +63,15 @@ def refined(
     settings, deadline = spec.settings, spec.progress.deadline
     with spec.progress.stage("regression"):
         if not deadline.allows("the last word on the noise"):
-            return features, metrics
+            return features, metrics[:2]
         if deadline.allows("directions of features"):
             features, metrics = rotated(features, metrics, mapped, settings)
             mapped = replace(mapped, X=features.beside(mapped.X))
         if deadline.allows("averages of kernels"):
             metrics = [*averaged(metrics[:2], mapped, settings), *metrics[2:]]
         metrics = [last_word(metrics[0], mapped, settings), *metrics[1:]]
+        if not deadline.allows("averages of regressions"):
+            return features, metrics[:2]
         return features, stacked(metrics, mapped, settings)
 
 
