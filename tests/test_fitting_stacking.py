@@ -167,12 +167,12 @@ def test_a_heavy_row_is_no_less_sure():
     assert found == pytest.approx(np.array(expected) / expected[0], rel=1e-6)
 
 
-def test_no_more_than_four_are_averaged():
+def test_no_more_than_five_are_averaged():
     rng = np.random.default_rng(0)
     truth = rng.normal(size=(300, 1))
     values, even = truth + 0.3 * rng.normal(size=(300, 8)), np.ones(300)
     judged = _Foretold.of(values, np.ones_like(values), truth, even, even)
     for first in range(8):
         shares = _shares(judged, first, Effort())
-        assert np.count_nonzero(shares) == 4
+        assert np.count_nonzero(shares) == 5
         assert shares[first] > 0

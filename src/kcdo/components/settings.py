@@ -214,7 +214,7 @@ class Effort:
     rough_rows: int = 300
     one_thread_rows: int = 2000
     average_rows: int = 500
-    most_stacked: int = 4
+    most_stacked: int = 5
     crossed_rows: int = 200
     crossed_per_column: int = 12
     local_judged: tuple[int, int] = (300, 1000)
