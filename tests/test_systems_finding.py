@@ -82,3 +82,14 @@ def test_both_ways_find_points_as_near(seed, count, p):
         np.testing.assert_allclose(
             np.sort(found, axis=1), sorted_distances(points, queries, count), atol=1e-6
         )
+
+
+def test_columns_that_no_metric_sees_are_not_looked_at(rng):
+    points = rng.normal(size=(200, 3)) * [1.0, 1e-8, 0.5]
+    finder = Finder(points)
+    assert finder._points.shape == (200, 2)
+    seen = Finder(points[:, [0, 2]])
+    queries = rng.normal(size=(20, 3)) * [1.0, 1e-8, 0.5]
+    np.testing.assert_array_equal(finder.nearest(queries, 5), seen.nearest(queries[:, [0, 2]], 5))
+    same = Finder(np.ones((4, 2)))
+    assert same.nearest(np.zeros((1, 2)), 2).shape == (1, 2)

@@ -58,8 +58,6 @@ def choose_metrics(
     are learnt on all rows, or the best two: components of a mixture that err in different ways.
     After the deadline of the progress they stay as some rows found them. So do the others:
     regressions may be averaged with theirs, unless rows are so few that columns share one scale.
-    Where a location sees near rows alone, they see no more features than the best two: each one
-    more makes it slower to find them.
     """
     views = features.views() if kernel.family_open else []
     views = views or [np.arange(rows.X.shape[1])]
@@ -84,9 +82,6 @@ def choose_metrics(
     if found[0].shared:
         return found
     others = [each for each in rough if all(each is not one for one in two)]
-    if len(rows) > settings.effort.exact_rows:
-        seen = np.union1d(*(search.columns for *_, search in two))
-        others = [each for each in others if np.isin(each[2].columns, seen).all()]
     return found + [search.metric(loss, theta) for loss, theta, search in others]
 
 

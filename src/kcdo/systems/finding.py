@@ -10,6 +10,7 @@ from kcdo.parallel import run_threaded
 _TREE_COORDINATES = 16  # of more, a tree looks at nearly every point
 _TREE_POINTS = 20_000  # up to here all distances are as quick
 _BLOCK_NUMBERS = 1 << 22
+_LEAST_SPREAD = 1e-6  # of a column, beside the widest, that tells points apart
 _SAME = 1e-18  # squared distance, relative to squared lengths, of points that coincide
 _WIDER = 4  # times as many neighbours are looked at where points coincide
 
@@ -28,6 +29,8 @@ class Finder:
 
     def __init__(self, points: Array) -> None:
         # about their middle: far from 0 the differences of squares would round distances away
+        self._seen = _that_tell(points)
+        points = points[:, self._seen]
         self._middle = np.median(points, axis=0)
         self._points = points = points - self._middle
         self._squares = np.einsum("ij,ij->i", points, points)
@@ -37,7 +40,7 @@ class Finder:
 
     def nearest(self, queries: Array, count: int, n_jobs: int | None = None) -> NDArray:
         """Return the places of the points nearest to each query, (Q, count), the nearest first."""
-        return self._found(queries - self._middle, None, count, n_jobs)
+        return self._found(queries[:, self._seen] - self._middle, None, count, n_jobs)
 
     def nearest_others(self, rows: Integers, count: int, n_jobs: int | None = None) -> NDArray:
         """Return the points nearest to some of the points, each without itself; keeps the last."""
@@ -96,3 +99,11 @@ class Finder:
         same = distances**2 <= _SAME * np.maximum(self._squares[rows, None], 1e-300)
         order = np.argsort(same, axis=1, kind="stable")  # those that coincide come last
         return np.take_along_axis(places, order, axis=1)[:, :count]
+
+
+def _that_tell(points: Array) -> Integers:
+    """Return the columns that tell points apart: a metric may not see all, and trees are slow."""
+    spread = np.ptp(points, axis=0)
+    if not np.isfinite(spread).all() or not spread.any():
+        return np.arange(points.shape[1])
+    return np.flatnonzero(spread > _LEAST_SPREAD * spread.max())
