@@ -11,6 +11,7 @@ SHORT = Effort(
     near_judgements=2,
     leaders=(2, 1),
     folds=2,
+    many_folds=2,
     coarse_nodes={1: 40, 2: 12, 3: 6},
     fine_nodes={1: 100, 2: 24, 3: 10},
     local_judged=(30, 40),

@@ -128,7 +128,7 @@ def test_weights_are_found_on_fewer_nodes():
 
 def test_folds_hold_out_every_row_once():
     """K-fold densities of a row do not know its output: changing it changes nothing."""
-    problem = problem_of(30, effort=replace(SHORT, folds=5))
+    problem = problem_of(30, effort=replace(SHORT, many_folds=5))
     means = mean_choices(problem)
     plain = choose_plain(problem, means, residual_sds(means[0], problem))
     chosen, every = [plain_component(plain), choose_location_scale(problem, means)], np.arange(30)

@@ -110,8 +110,9 @@ class Effort:
         Of the systems of near rows, which cost little.
     leaders : (int, int)
         Starts that go on to more steps, and to more rows.
-    folds, few_rows : int
-        Folds that judge the weights, and rows up to which they do; of more rows closed forms.
+    folds, many_folds, few_rows, folded_rows : int
+        Folds that judge the weights, how many there are up to so many rows, and rows up to which
+        they do; of more rows closed forms.
     spread_rows, noise_rows : int
         Inputs that the predictive variance is computed from; rows that varying noise is
         regressed on.
@@ -196,8 +197,10 @@ class Effort:
     residual_factorisations: int = 2
     near_judgements: int = 6
     leaders: tuple[int, int] = (3, 2)
-    folds: int = 20
+    folds: int = 10
+    many_folds: int = 20
     few_rows: int = 600
+    folded_rows: int = 900
     spread_rows: int = 1000
     noise_rows: int = 2000
     noise_systems: int = 4000

@@ -242,6 +242,7 @@ def short(effort: Effort) -> Effort:
         factorisations=min(effort.factorisations, 2),
         leaders=(1, 1),
         folds=min(effort.folds, 3),
+        many_folds=min(effort.many_folds, 3),
         metric_steps=(min(effort.metric_steps[0], 4), min(effort.metric_steps[1], 4)),
         local_judged=(min(effort.local_judged[0], 100), min(effort.local_judged[1], 150)),
         crossed_rows=0,  # whose scales are judged by folds

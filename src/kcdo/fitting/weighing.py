@@ -35,9 +35,9 @@ def held_out_of(problem: Problem, chosen: Sequence[ChosenComponent], judged: Int
     """Return held-out distributions of some rows: closed form for many rows, K-fold for few.
 
     The leave-one-out of location and scale is not exact, as the residuals of the other rows have
-    seen the one left out. Of many hundreds of rows, one does not move them.
+    seen the one left out. Of a thousand rows, one does not move them.
     """
-    few = len(judged) == len(problem.rows) <= problem.effort.few_rows
+    few = len(judged) == len(problem.rows) <= problem.effort.folded_rows
     inexact = few and not all(each.component.exact_held_out for each in chosen)
     inexact = inexact and problem.in_time("folds")
     # to be weighed against one that is folded, the linear ones are folded too
@@ -57,7 +57,8 @@ def held_out_of(problem: Problem, chosen: Sequence[ChosenComponent], judged: Int
 def _cross_validated(problem: Problem, chosen: Sequence[ChosenComponent]) -> Batches:
     """Return held-out distributions of all rows by K-fold, at fixed parameters."""
     rows, effort, settings = problem.rows, problem.effort, problem.spec.settings
-    folds = rows.folds(effort.folds, problem.spec.seed + 2)
+    count = effort.many_folds if len(rows) <= effort.few_rows else effort.folds
+    folds = rows.folds(count, problem.spec.seed + 2)
 
     def held_out(fold: tuple[Integers, Integers]) -> Batches:
         train = rows.take(fold[0])
