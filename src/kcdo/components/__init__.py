@@ -39,7 +39,13 @@ from kcdo.components.location_scale import (
 )
 from kcdo.components.mean import MeanOperator
 from kcdo.components.mixture import NAMES, Combination, Mixture, ModelParameters
-from kcdo.components.near_location import Location, Regressor, averaged, foretold_among
+from kcdo.components.near_location import (
+    Location,
+    Regressor,
+    averaged,
+    foretold_among,
+    with_the_rest,
+)
 from kcdo.components.nearest import KeptNearest, NearestDensity, NearestParameters
 from kcdo.components.node_values import MatrixValues, RowValues, SolvedValues
 from kcdo.components.settings import Effort, Settings, StreamEffort
@@ -125,5 +131,6 @@ __all__ = [
     "summed",
     "unconditional",
     "unrounded",
+    "with_the_rest",
     "without_outliers",
 ]

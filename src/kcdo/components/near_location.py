@@ -44,6 +44,13 @@ class Regressor:
         return near.factor(self.noise / rows.total)
 
 
+def with_the_rest(
+    kernel: Kernel, noise: float, beside: Sequence[Regressor]
+) -> tuple[Regressor, ...]:
+    """Return a regression that has the rest of the shares, and those it is averaged with."""
+    return Regressor(kernel, noise, 1.0 - sum(each.share for each in beside)), *beside
+
+
 @dataclass(frozen=True, eq=False)
 class Location:
     """Inputs ↦ location and predictive variance: an average of regressions on all or near rows.

@@ -18,7 +18,7 @@ from scipy.special import ndtr
 from kcdo.arrays import Array, Integers
 from kcdo.components.likeness import EVERY, Bandwidths, Likeness, RowTable
 from kcdo.components.location_map import LARGEST_SQUARE
-from kcdo.components.near_location import Location, Regressor
+from kcdo.components.near_location import Location, Regressor, with_the_rest
 from kcdo.components.settings import Settings
 from kcdo.consistency import need, shape
 from kcdo.distributions import AffineBatch, Batch, GridLayout, MixtureBatch, NodeBatch
@@ -95,8 +95,7 @@ class SmoothedParameters:
 
     def located(self, rows: Rows, settings: Settings) -> "SmoothedRows":
         """Return rows with their locations and scales, not smoothed yet."""
-        own = Regressor(self.kernel, self.noise, 1.0 - sum(each.share for each in self.beside))
-        regressors = own, *self.beside
+        regressors = with_the_rest(self.kernel, self.noise, self.beside)
         fitted = SmoothedRows.located(regressors, rows, settings, self.inflation)
         return fitted.with_spread(self.spread)
 

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from kcdo.arrays import Array, Integers
-from kcdo.components import LocationParameters, Regressor, Settings
+from kcdo.components import LocationParameters, Regressor, Settings, with_the_rest
 from kcdo.fitting.local import LOG_NOISE_RANGE, LocalLoss, Neighbourhoods
 from kcdo.fitting.objectives import RegressionLoss
 from kcdo.fitting.search import GOOD_ENOUGH, BestSoFar, Bounds, Objective, minimise
@@ -80,8 +80,7 @@ class Metric:
     @property
     def regressors(self) -> tuple[Regressor, ...]:
         """The regression with this kernel and noise, and those that are averaged with it."""
-        share = 1.0 - sum(each.share for each in self.beside)
-        return Regressor(self.of_mean, self.noise, share), *self.beside
+        return with_the_rest(self.of_mean, self.noise, self.beside)
 
     @property
     def location(self) -> LocationParameters:

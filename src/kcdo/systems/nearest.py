@@ -180,13 +180,12 @@ class NearestSystem(System):
 
         In units of the signal; λ is that of a row of weight 1.
         """
-        points = after_warps(self.kernel, queries)
-        weights, explained = self._weights(points, self.rows.near(points))
-        return weights, self._variance(queries, explained)
+        places = self.rows.near(after_warps(self.kernel, queries))
+        return self.weights_and_variance_among(queries, places)
 
     def weights_among(self, queries: NDArray, places: Integers) -> csr_array:
         """Return weights w(x'), sparse (Q, N), of near rows that are known, (Q, k)."""
-        return self._weights(after_warps(self.kernel, queries), places)[0]
+        return self.weights_and_variance_among(queries, places)[0]
 
     def weights_and_variance_among(
         self, queries: NDArray, places: Integers
